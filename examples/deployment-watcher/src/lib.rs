@@ -12,7 +12,7 @@ use summary::Summary;
 const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment");
 
 #[derive(Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde", rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Settings {
     /// The namespace that is listed.
     list_namespace: String,
@@ -44,50 +44,49 @@ impl EventHandler for DeploymentWatcher {
         Ok(Self { settings: config.parse()?, has_listed: false })
     }
 
-    fn on_add(&mut self, deployment: &Object, initial: bool) {
-        let event = if initial { "found" } else { "added" };
-        info!("{event} {}: {}", deployment.key(), Summary::of(deployment));
+    fn on_add(&mut self, ctx: &Context, event: &Added<'_>) -> Result<(), Failure> {
+        let name = if event.is_initial { "found" } else { "added" };
+        info!("{name} {}: {}", event.key, Summary::of(&event.object)?);
         // The cache is full before the first event comes: one list shows all that is about to be found.
-        if !initial || !self.has_listed {
-            self.list(&deployment.key());
+        if !event.is_initial || !self.has_listed {
+            self.list(ctx, &event.key)?;
         }
+        Ok(())
     }
 
-    fn on_update(&mut self, old: Option<&Object>, new: &Object) {
-        let summary = Summary::of(new);
-        match old {
-            Some(old) => info!("updated {}: {}", new.key(), summary.since(&Summary::of(old))),
-            None => info!("updated {}: now {summary}", new.key()),
+    fn on_update(&mut self, ctx: &Context, event: &Updated<'_>) -> Result<(), Failure> {
+        let summary = Summary::of(&event.object)?;
+        match &event.old {
+            Some(old) => info!("updated {}: {}", event.key, summary.since(&Summary::of(old)?)),
+            None => info!("updated {}: now {summary}", event.key),
         }
-        self.list(&new.key());
+        self.list(ctx, &event.key)
     }
 
-    fn on_delete(&mut self, deleted: &Deleted<'_>) {
-        let key = &deleted.key;
-        match deleted.object {
-            Some(last) => info!("deleted {key}: last {}", Summary::of(last)),
+    fn on_delete(&mut self, ctx: &Context, event: &Deleted<'_>) -> Result<(), Failure> {
+        let key = &event.key;
+        match &event.object {
+            Some(last) => info!("deleted {key}: last {}", Summary::of(last)?),
             None => info!("deleted {key}"),
         }
-        self.list(key);
+        self.list(ctx, key)
     }
 }
 
 impl DeploymentWatcher {
     /// Lists the namespace, at the first event and at each that concerns it.
-    fn list(&mut self, changed: &Key) {
+    fn list(&mut self, ctx: &Context, changed: &Key) -> Result<(), Failure> {
         let Settings { list_namespace, label_selector } = &self.settings;
-        if self.has_listed && changed.namespace.as_ref() != Some(list_namespace) {
-            return;
+        if self.has_listed && changed.namespace != *list_namespace {
+            return Ok(());
         }
         self.has_listed = true;
         let query = Query::all().namespace(list_namespace).label_selector(label_selector);
-        match cache::list(&DEPLOYMENT, &query) {
-            Ok(deployments) => {
-                let mut found: Vec<String> = deployments.map(|one| summary::in_short(&one)).collect();
-                found.sort_unstable();
-                info!("{} in {list_namespace}: {}", found.len(), found.join(", "));
-            }
-            Err(error) => error!("{list_namespace} cannot be listed: {error}"),
+        let mut found = Vec::new();
+        for deployment in ctx.cache().list(&DEPLOYMENT, &query)? {
+            found.push(summary::in_short(&deployment?)?);
         }
+        info!("{} in {list_namespace}: {}", found.len(), found.join(", "));
+        Ok(())
     }
 }

@@ -8,20 +8,15 @@ use pilothouse_sdk::prelude::*;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Summary(Vec<(&'static str, Option<String>)>);
 
-#[derive(Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde")]
-struct Container {
-    image: String,
-}
-
 impl Summary {
-    pub(crate) fn of(deployment: &Object) -> Self {
-        Self(vec![
-            ("replicas", deployment.get_json("/spec/replicas")),
-            ("ready", deployment.get_json("/status/readyReplicas")),
-            ("image", images(deployment)),
+    pub(crate) fn of(deployment: &Object<'_>) -> Result<Self, Error> {
+        let images: Option<Vec<String>> = deployment.get("/spec/template/spec/containers/[*]/image")?;
+        Ok(Self(vec![
+            ("replicas", deployment.get_json("/spec/replicas")?),
+            ("ready", deployment.get_json("/status/readyReplicas")?),
+            ("image", images.map(|images| images.join("+"))),
             ("deletionTimestamp", deployment.deletion_timestamp()),
-        ])
+        ]))
     }
 
     /// What is different from an older summary.
@@ -52,16 +47,10 @@ impl fmt::Display for Summary {
 }
 
 /// `web 2/3`: the name, how many replicas are ready and how many are wanted.
-pub(crate) fn in_short(deployment: &Object) -> String {
-    let [ready, wanted] = ["/status/readyReplicas", "/spec/replicas"]
-        .map(|pointer| deployment.get_json(pointer).unwrap_or_else(|| "0".to_owned()));
-    format!("{} {ready}/{wanted}", deployment.name())
-}
-
-/// The images of all containers. A log does without a field that is of another type.
-fn images(deployment: &Object) -> Option<String> {
-    let containers: Vec<Container> = deployment.get("/spec/template/spec/containers").ok().flatten()?;
-    Some(containers.into_iter().map(|container| container.image).collect::<Vec<_>>().join("+"))
+pub(crate) fn in_short(deployment: &Object<'_>) -> Result<String, Error> {
+    let ready = deployment.get_int("/status/readyReplicas")?.unwrap_or_default();
+    let wanted = deployment.get_int("/spec/replicas")?.unwrap_or_default();
+    Ok(format!("{} {ready}/{wanted}", deployment.name()))
 }
 
 fn or_none(value: &Option<String>) -> &str {

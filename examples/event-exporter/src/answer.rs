@@ -47,33 +47,29 @@ pub(crate) enum Refusal {
 }
 
 #[derive(Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde")]
 struct Items {
     items: Vec<Action>,
 }
 
 #[derive(Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde")]
 struct Action {
     index: Item,
 }
 
 #[derive(Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde")]
 struct Item {
     status: u16,
     error: Option<Reason>,
 }
 
 #[derive(Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde")]
 struct Refused {
     error: Reason,
 }
 
 /// Each may be `null`, or missing.
 #[derive(Deserialize, Default)]
-#[serde(crate = "pilothouse_sdk::serde", default)]
+#[serde(default)]
 struct Reason {
     r#type: Option<String>,
     reason: Option<String>,

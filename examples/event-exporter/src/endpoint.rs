@@ -11,7 +11,7 @@ const FIELDS: &str =
 
 /// The URL of a search server, perhaps below a path of a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde", try_from = "String")]
+#[serde(try_from = "String")]
 pub(crate) struct Endpoint {
     /// Without a slash at its end.
     url: String,

@@ -134,9 +134,7 @@ mod tests {
     const SIZE: usize = 1000;
 
     fn requests(count: usize) -> Vec<Request> {
-        let request =
-            |n: usize| Request { key: Key::namespaced("a", n.to_string()), attempt: 0, reasons: Vec::new() };
-        (0..count).map(request).collect()
+        (0..count).map(|n| Request::new(Key::namespaced("a", n.to_string()))).collect()
     }
 
     /// An Event whose uid is its name, filled up so that its document has `SIZE` bytes.

@@ -15,7 +15,7 @@ const MAX: usize = 255;
 
 /// The pattern of an index name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde", try_from = "String")]
+#[serde(try_from = "String")]
 pub(crate) struct IndexPattern(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,6 @@ mod export;
 mod index;
 mod settings;
 
-use pilothouse_sdk::http;
 use pilothouse_sdk::prelude::*;
 
 use answer::Answer;
@@ -59,24 +58,27 @@ impl BatchReconciler for EventExporter {
         Ok(Self { settings: Settings::read(config)? })
     }
 
-    fn reconcile_many(&mut self, requests: &[Request]) -> Vec<Result<Outcome, Failure>> {
+    fn reconcile_many(&mut self, ctx: &Context, requests: &[Request]) -> Vec<Result<Outcome, Failure>> {
         let Settings { index, batch, .. } = &self.settings;
-        let read = |key: &Key| Ok(cache::get(&EVENT, key)?.map(|event| event.bytes()));
-        export::export(requests, index, batch.max_bytes, read, |body| self.send(body))
+        let read = |key: &Key| Ok(ctx.cache().get(&EVENT, key)?.map(|event| event.bytes()).transpose()?);
+        export::export(requests, index, batch.max_bytes, read, |body| self.send(ctx, body))
     }
 }
 
 impl EventExporter {
     /// Sends one `_bulk` request.
-    fn send(&self, body: &[u8]) -> Result<Answer, Failure> {
+    fn send(&self, ctx: &Context, body: &[u8]) -> Result<Answer, Failure> {
         let Settings { endpoint, timeout, .. } = &self.settings;
         let request = http::Request::post(endpoint.bulk())
             .header("Content-Type", "application/x-ndjson")
             .timeout(*timeout)
             .body(body);
         // Also what the host refuses: with `onReload: keep` nothing else brings the Event back when the manifest has been corrected.
-        let answer =
-            self.settings.authorize(request).send().map_err(|error| Failure::transient(error.to_string()))?;
+        let answer = self
+            .settings
+            .authorize(request)
+            .send(ctx)
+            .map_err(|error| Failure::transient(error.to_string()))?;
         let (status, retry_after) = (answer.status, answer.retry_after());
         debug!("sent", bytes = body.len(), status = status);
         Ok(Answer { status, retry_after, body: answer.body })

@@ -5,7 +5,6 @@
 use std::fmt;
 
 use pilothouse_sdk::duration;
-use pilothouse_sdk::http;
 use pilothouse_sdk::prelude::*;
 use pilothouse_sdk::serde::de::{self, Deserializer, IgnoredAny};
 
@@ -23,7 +22,7 @@ const TIMEOUT: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..
 
 /// The configuration.
 #[derive(Debug, Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde", rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Settings {
     /// The URL of the search server.
     pub(crate) endpoint: Endpoint,
@@ -46,7 +45,7 @@ pub(crate) struct Settings {
 
 /// What makes a batch complete, whichever is first.
 #[derive(Debug, Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde", rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Batch {
     /// So many Events wait.
     pub(crate) max_events: u32,
@@ -157,7 +156,7 @@ impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         // Serde's own error for a password of digits that nobody has put into quotes would quote it.
         #[derive(Deserialize)]
-        #[serde(crate = "pilothouse_sdk::serde", untagged)]
+        #[serde(untagged)]
         enum Value {
             Text(String),
             Other(IgnoredAny),

@@ -9,7 +9,7 @@ use pilothouse_sdk::prelude::*;
 use summary::Summary;
 
 #[derive(Deserialize, Default)]
-#[serde(crate = "pilothouse_sdk::serde", rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Settings {
     /// Only pods of these namespaces; all of them when empty.
     namespaces: Vec<String>,
@@ -34,25 +34,28 @@ impl EventHandler for PodLog {
         Ok(Self)
     }
 
-    fn on_add(&mut self, pod: &Object, initial: bool) {
-        let event = if initial { "found" } else { "added" };
-        info!("{event} {}: {}", pod.key(), Summary::of(pod));
+    fn on_add(&mut self, _ctx: &Context, event: &Added<'_>) -> Result<(), Failure> {
+        let name = if event.is_initial { "found" } else { "added" };
+        info!("{name} {}: {}", event.key, Summary::of(&event.object)?);
+        Ok(())
     }
 
-    fn on_update(&mut self, old: Option<&Object>, new: &Object) {
-        let summary = Summary::of(new);
-        match old {
-            Some(old) => info!("updated {}: {}", new.key(), summary.since(&Summary::of(old))),
-            None => info!("updated {}: now {summary}", new.key()),
+    fn on_update(&mut self, _ctx: &Context, event: &Updated<'_>) -> Result<(), Failure> {
+        let summary = Summary::of(&event.object)?;
+        match &event.old {
+            Some(old) => info!("updated {}: {}", event.key, summary.since(&Summary::of(old)?)),
+            None => info!("updated {}: now {summary}", event.key),
         }
+        Ok(())
     }
 
-    fn on_delete(&mut self, deleted: &Deleted<'_>) {
-        let key = &deleted.key;
-        match deleted.object {
-            Some(pod) if deleted.final_state_unknown => info!("deleted {key}: once {}", Summary::of(pod)),
-            Some(pod) => info!("deleted {key}: last {}", Summary::of(pod)),
+    fn on_delete(&mut self, _ctx: &Context, event: &Deleted<'_>) -> Result<(), Failure> {
+        let key = &event.key;
+        match &event.object {
+            Some(pod) if event.final_state_unknown => info!("deleted {key}: once {}", Summary::of(pod)?),
+            Some(pod) => info!("deleted {key}: last {}", Summary::of(pod)?),
             None => info!("deleted {key}"),
         }
+        Ok(())
     }
 }

@@ -9,21 +9,20 @@ use pilothouse_sdk::prelude::*;
 pub(crate) struct Summary(Vec<(&'static str, Option<String>)>);
 
 #[derive(Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde")]
 struct Condition {
     r#type: String,
     status: String,
 }
 
 impl Summary {
-    pub(crate) fn of(pod: &Object) -> Self {
-        Self(vec![
-            ("phase", text(pod, "/status/phase")),
-            ("node", text(pod, "/spec/nodeName")),
-            ("ready", ready(pod)),
+    pub(crate) fn of(pod: &Object<'_>) -> Result<Self, Error> {
+        Ok(Self(vec![
+            ("phase", pod.get_string("/status/phase")?),
+            ("node", pod.get_string("/spec/nodeName")?),
+            ("ready", ready(pod)?),
             ("labels", labels(&pod.labels())),
             ("deletionTimestamp", pod.deletion_timestamp()),
-        ])
+        ]))
     }
 
     /// What is different from an older summary.
@@ -53,14 +52,10 @@ impl fmt::Display for Summary {
     }
 }
 
-/// A string of the pod. A log does without a field that is of another type.
-fn text(pod: &Object, pointer: &str) -> Option<String> {
-    pod.get(pointer).ok().flatten()
-}
-
-fn ready(pod: &Object) -> Option<String> {
-    let conditions: Vec<Condition> = pod.get("/status/conditions").ok().flatten()?;
-    conditions.into_iter().find(|condition| condition.r#type == "Ready").map(|condition| condition.status)
+fn ready(pod: &Object<'_>) -> Result<Option<String>, Error> {
+    let conditions: Vec<Condition> = pod.get("/status/conditions")?.unwrap_or_default();
+    let ready = conditions.into_iter().find(|condition| condition.r#type == "Ready");
+    Ok(ready.map(|condition| condition.status))
 }
 
 fn labels(labels: &[(String, String)]) -> Option<String> {

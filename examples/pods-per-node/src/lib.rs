@@ -25,7 +25,7 @@ const OWN: (&str, &str) = ("app.kubernetes.io/managed-by", "pods-per-node");
 const NODE_ANNOTATION: &str = "pods-per-node.pilothouse.dev/node";
 
 #[derive(Deserialize)]
-#[serde(crate = "pilothouse_sdk::serde", rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Settings {
     /// Where the ConfigMaps are written.
     namespace: String,
@@ -70,43 +70,43 @@ impl Reconciler for PodsPerNode {
         Ok(Self { settings: config.parse()? })
     }
 
-    fn reconcile(&mut self, request: &Request) -> Result<Outcome, Failure> {
+    fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
         let node = &request.key.name;
         let key = Key::namespaced(&self.settings.namespace, name::of_config_map(node));
         // Without our marks it counts as absent: never deleted, but replaced if the node exists.
-        let present = cache::get(&CONFIG_MAP, &key)?.filter(|map| is_own(map, node));
+        let present = ctx.cache().get(&CONFIG_MAP, &key)?.filter(|map| is_own(map, node));
 
-        if cache::get(&NODE, &request.key)?.is_none() {
+        if ctx.cache().get(&NODE, &request.key)?.is_none() {
             if let Some(map) = present {
-                delete(&key, map.uid())?;
+                delete(ctx, &key, map.uid())?;
             }
             return Ok(Outcome::Done);
         }
-        let wanted = count(node)?;
+        let wanted = count(ctx, node)?;
         let is_right = match present {
             Some(map) => map.get("/data")?.as_ref() == Some(&wanted),
             None => false,
         };
         if !is_right {
-            write(&key, node, &wanted)?;
+            write(ctx, &key, node, &wanted)?;
         }
         Ok(Outcome::Done)
     }
 }
 
 /// Whether a ConfigMap bears the marks that this controller gives to the one of a node.
-fn is_own(map: &Object, node: &str) -> bool {
+fn is_own(map: &Object<'_>, node: &str) -> bool {
     let (label, value) = OWN;
     map.label(label).as_deref() == Some(value) && map.annotation(NODE_ANNOTATION).as_deref() == Some(node)
 }
 
 /// The data of a node's ConfigMap. Every pod that the API server has counts, finished ones under their phase.
-fn count(node: &str) -> Result<BTreeMap<String, String>, Failure> {
+fn count(ctx: &Context, node: &str) -> Result<BTreeMap<String, String>, Failure> {
     let mut phases: BTreeMap<String, usize> = BTreeMap::new();
-    let pods = cache::by_index(&POD, BY_NODE, node)?;
-    let total = pods.len();
-    for pod in pods {
-        let phase = pod.get("/status/phase")?.unwrap_or_else(|| "Unknown".to_owned());
+    let mut total = 0;
+    for pod in ctx.cache().by_index(&POD, BY_NODE, node)? {
+        total += 1;
+        let phase = pod?.get_string("/status/phase")?.unwrap_or_else(|| "Unknown".to_owned());
         *phases.entry(phase).or_default() += 1;
     }
     phases.insert("total".to_owned(), total);
@@ -114,7 +114,7 @@ fn count(node: &str) -> Result<BTreeMap<String, String>, Failure> {
 }
 
 /// Replaces the ConfigMap or creates it. It is not applied: that would leave entries which someone else put there.
-fn write(key: &Key, node: &str, data: &BTreeMap<String, String>) -> Result<(), Failure> {
+fn write(ctx: &Context, key: &Key, node: &str, data: &BTreeMap<String, String>) -> Result<(), Failure> {
     let (label, value) = OWN;
     let map = json!({
         "apiVersion": "v1",
@@ -128,8 +128,9 @@ fn write(key: &Key, node: &str, data: &BTreeMap<String, String>) -> Result<(), F
         "data": data,
     });
     let options = WriteOptions::default();
-    let written = match client::update(&CONFIG_MAP, &map, &options) {
-        Err(error) if error.is_not_found() => client::create(&CONFIG_MAP, &map, &options),
+    let client = ctx.client();
+    let written = match client.update(&CONFIG_MAP, &map, &options) {
+        Err(error) if error.is_not_found() => client.create(&CONFIG_MAP, &map, &options),
         result => result,
     };
     match written {
@@ -146,11 +147,9 @@ fn write(key: &Key, node: &str, data: &BTreeMap<String, String>) -> Result<(), F
 }
 
 /// Deletes the ConfigMap of a node that is gone, unless it was replaced in the meantime.
-fn delete(key: &Key, uid: String) -> Result<(), Failure> {
-    let preconditions = Preconditions { uid: Some(uid), ..Default::default() };
-    let options = DeleteOptions { preconditions: Some(preconditions), ..Default::default() };
-    match client::delete(&CONFIG_MAP, key, &options) {
-        Ok(()) => {
+fn delete(ctx: &Context, key: &Key, uid: String) -> Result<(), Failure> {
+    match ctx.client().delete(&CONFIG_MAP, key, &DeleteOptions::uid(uid)) {
+        Ok(_) => {
             info!("deleted {key}: its node is gone");
             Ok(())
         }

@@ -1,79 +1,70 @@
-//! The attribute macros of `pilothouse-sdk`, which re-exports them. Each turns an `impl` block into the exports of one
-//! world.
-//!
-//! A macro keeps the block and adds `pilothouse_sdk::__export!(WORLD, TYPE);` after it; the SDK defines `__export!`
-//! with `macro_rules!`. The macros only read the trait's name and the type between `for` and the braces, so they need
-//! no parser.
+//! The macros of `pilothouse-sdk`, which re-exports them: attributes that turn an `impl` block into the exports of one
+//! world, and the derive of `Resource`.
 
-use proc_macro::{Delimiter, TokenStream, TokenTree};
+mod crd;
+mod export;
+mod resource;
+mod schema;
+
+use proc_macro::TokenStream;
 
 /// Exports the world `reconciler` from an `impl Reconciler for …` block.
+///
+/// Arguments, all optional: `state` exports the type's `State` too; `crate = path` says where `pilothouse-sdk` is, if
+/// the dependency has another name.
 #[proc_macro_attribute]
 pub fn reconciler(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    expand(&arguments, item, "reconciler", "Reconciler")
+    export::expand(arguments, item, "reconciler", "Reconciler")
 }
 
-/// Exports the world `batch-reconciler` from an `impl BatchReconciler for …` block.
+/// Exports the world `batch-reconciler` from an `impl BatchReconciler for …` block; arguments as of
+/// [`macro@reconciler`].
 #[proc_macro_attribute]
 pub fn batch_reconciler(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    expand(&arguments, item, "batch_reconciler", "BatchReconciler")
+    export::expand(arguments, item, "batch_reconciler", "BatchReconciler")
 }
 
-/// Exports the world `event-handler` from an `impl EventHandler for …` block.
+/// Exports the world `event-handler` from an `impl EventHandler for …` block; arguments as of [`macro@reconciler`].
 #[proc_macro_attribute]
 pub fn event_handler(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    expand(&arguments, item, "event_handler", "EventHandler")
+    export::expand(arguments, item, "event_handler", "EventHandler")
 }
 
-/// Exports the world `controller` from an `impl Controller for …` block.
+/// Exports the world `controller` from an `impl Controller for …` block; arguments as of [`macro@reconciler`].
 #[proc_macro_attribute]
 pub fn controller(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    expand(&arguments, item, "controller", "Controller")
+    export::expand(arguments, item, "controller", "Controller")
 }
 
-fn expand(arguments: &TokenStream, item: TokenStream, world: &str, wanted: &str) -> TokenStream {
-    let added = if arguments.is_empty() {
-        implementor(item.clone(), wanted).map_or_else(
-            || {
-                error(&format!(
-                    "`#[{world}]` belongs on an `impl {wanted} for …` block of a type without generic parameters"
-                ))
-            },
-            |guest| parse(&format!("::pilothouse_sdk::__export!({world}, {guest});")),
-        )
-    } else {
-        error(&format!("`#[{world}]` takes no arguments"))
-    };
-    item.into_iter().chain(added).collect()
+/// Implements `Resource` for a struct with a field `metadata`.
+///
+/// `#[resource(…)]` says what it is:
+///
+/// - `version = "v1"`: the API version; required.
+/// - `group = "apps"`: the API group; without it, the core group.
+/// - `kind = "Deployment"`: the kind; without it, the name of the struct.
+/// - `plural = "deployments"`: the plural; without it, the kind in lower case with the ending of an English plural.
+/// - `scope = "Cluster"`: objects have no namespace; without it, or with `"Namespaced"`, they have one.
+/// - `crate = path`: where `pilothouse-sdk` is, if the dependency has another name.
+///
+/// For a kind that the plugin defines:
+///
+/// - `crd`: makes a CustomResourceDefinition of the struct. Its fields, other than `metadata`, need `Schema`. A field
+///   `status` is a subresource.
+/// - `short_names("fo")`, `categories("all")`.
+/// - `column("Ready", "string", ".status.ready")`: a column of `kubectl get`; several are allowed.
+#[proc_macro_derive(Resource, attributes(resource))]
+pub fn resource(item: TokenStream) -> TokenStream {
+    resource::derive(item.into()).unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
-/// The text of the type in `impl … TRAIT for TYPE { … }`, if the block is one for the wanted trait.
-fn implementor(item: TokenStream, wanted: &str) -> Option<String> {
-    // Attributes and doc comments may come first.
-    let mut tokens = item.into_iter().skip_while(|token| !is_word(token, "impl")).skip(1).peekable();
-    if tokens.peek().is_some_and(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '<')) {
-        return None;
-    }
-    let path: Vec<TokenTree> = tokens.by_ref().take_while(|token| !is_word(token, "for")).collect();
-    if !path.last().is_some_and(|token| is_word(token, wanted)) {
-        return None;
-    }
-    let guest: TokenStream = tokens.take_while(|token| !is_body(token)).collect();
-    if guest.is_empty() { None } else { Some(guest.to_string()) }
-}
-
-fn is_word(token: &TokenTree, word: &str) -> bool {
-    matches!(token, TokenTree::Ident(ident) if ident.to_string() == word)
-}
-
-fn is_body(token: &TokenTree) -> bool {
-    matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
-}
-
-fn error(message: &str) -> TokenStream {
-    parse(&format!("::core::compile_error!({message:?});"))
-}
-
-fn parse(text: &str) -> TokenStream {
-    text.parse().expect("the text is Rust")
+/// Implements `Schema` for a struct with named fields, or an enum of names: a part of a CustomResourceDefinition.
+///
+/// Names, defaults and skipped fields are those of serde's attributes. A field is required unless it is an `Option` or has
+/// a default. Documentation comments become descriptions. `#[schema(…)]` at a field adds `minimum`, `maximum`,
+/// `min_length`, `max_length`, `min_items`, `max_items`, `pattern`, `format`, `default = …`, and validations by CEL:
+/// `rule("self >= oldSelf", "must not shrink")`, at a struct too; or replaces the schema: `json = "{…}"`.
+#[proc_macro_derive(Schema, attributes(schema))]
+pub fn schema(item: TokenStream) -> TokenStream {
+    schema::derive(item.into()).unwrap_or_else(|error| error.to_compile_error()).into()
 }

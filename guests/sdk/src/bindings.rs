@@ -1,21 +1,22 @@
 //! Bindings that wit-bindgen generates from `wit/`: the raw imports, and one module for each exported interface. Used
-//! by the modules of this crate that wrap them, and by the code that the attribute macros generate. Plugins do not
-//! use this module directly.
+//! by `sys`, which wraps the imports, and by the code that the attribute macros generate. Plugins do not use this
+//! module directly.
 //!
 //! Exports are generated per interface instead of per world. Each module has the component type of one export, which
 //! gets into a component only when its export macro is called; the component linker merges the types that it finds.
 //! `descriptor` + `reconcile` thus make the world `reconciler`, `descriptor` + `reconcile-many` the world
 //! `batch-reconciler`, `descriptor` + `handler` the world `event-handler`, and `descriptor` + `handler` + `reconcile`
-//! the world `controller`. Generating the worlds themselves would give `descriptor` three times, with macros of the
+//! the world `controller`; `state` may be added to each. Generating the worlds themselves would give `descriptor` three times, with macros of the
 //! same name.
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::all)]
 
-/// Generates one module. The only place with the path of the WIT files.
+/// Generates one module. The only place with the path of the WIT files, which are the crate's own, so that it can be
+/// published: a test compares them with those of the repository.
 macro_rules! generate {
     ($inline:tt, { $($options:tt)* }) => {
         wit_bindgen::generate!({
             inline: $inline,
-            path: "../../wit/0.1",
+            path: "wit",
             runtime_path: "::pilothouse_sdk::bindings::rt",
             $($options)*
         });
@@ -28,14 +29,10 @@ pub use wit_bindgen::rt;
 pub mod imports {
     generate!("
         package pilothouse:sdk-imports;
-        world sdk-imports { include pilothouse:controller/imports@0.1.0; }
+        world sdk-imports { include pilothouse:controller/imports@0.2.0; }
     ", {
         generate_all,
         generate_unused_types: true,
-        additional_type_attributes: {
-            "pilothouse:controller/types@0.1.0/object-key": [#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]],
-            "pilothouse:controller/objects@0.1.0/owner-reference": [#[derive(PartialEq, Eq)]],
-        },
         pub_export_macro: true,
     });
     pub use pilothouse::controller::*;
@@ -45,7 +42,7 @@ pub mod imports {
 pub mod descriptor {
     generate!("
         package pilothouse:sdk-descriptor;
-        world sdk-descriptor { export pilothouse:controller/descriptor@0.1.0; }
+        world sdk-descriptor { export pilothouse:controller/descriptor@0.2.0; }
     ", {
         pub_export_macro: true,
         export_macro_name: "export_descriptor",
@@ -57,27 +54,27 @@ pub mod descriptor {
 pub mod reconcile_many {
     generate!("
         package pilothouse:sdk-reconcile-many;
-        world sdk-reconcile-many { export pilothouse:controller/reconcile-many@0.1.0; }
+        world sdk-reconcile-many { export pilothouse:controller/reconcile-many@0.2.0; }
     ", {
         pub_export_macro: true,
         export_macro_name: "export_reconcile_many",
         with: {
-            "pilothouse:controller/types@0.1.0": crate::bindings::imports::types,
+            "pilothouse:controller/types@0.2.0": crate::bindings::imports::types,
         },
     });
-    pub use exports::pilothouse::controller::reconcile_many::Guest;
+    pub use exports::pilothouse::controller::reconcile_many::{Guest, Request};
 }
 
 /// Export of the interface `reconcile`.
 pub mod reconcile {
     generate!("
         package pilothouse:sdk-reconcile;
-        world sdk-reconcile { export pilothouse:controller/reconcile@0.1.0; }
+        world sdk-reconcile { export pilothouse:controller/reconcile@0.2.0; }
     ", {
         pub_export_macro: true,
         export_macro_name: "export_reconcile",
         with: {
-            "pilothouse:controller/types@0.1.0": crate::bindings::imports::types,
+            "pilothouse:controller/types@0.2.0": crate::bindings::imports::types,
         },
     });
     pub use exports::pilothouse::controller::reconcile::Guest;
@@ -87,14 +84,26 @@ pub mod reconcile {
 pub mod handler {
     generate!("
         package pilothouse:sdk-handler;
-        world sdk-handler { export pilothouse:controller/handler@0.1.0; }
+        world sdk-handler { export pilothouse:controller/handler@0.2.0; }
     ", {
         pub_export_macro: true,
         export_macro_name: "export_handler",
         with: {
-            "pilothouse:controller/types@0.1.0": crate::bindings::imports::types,
-            "pilothouse:controller/objects@0.1.0": crate::bindings::imports::objects,
+            "pilothouse:controller/types@0.2.0": crate::bindings::imports::types,
+            "pilothouse:controller/objects@0.2.0": crate::bindings::imports::objects,
         },
     });
-    pub use exports::pilothouse::controller::handler::Guest;
+    pub use exports::pilothouse::controller::handler::{Change, Event, Guest};
+}
+
+/// Export of the interface `state`.
+pub mod state {
+    generate!("
+        package pilothouse:sdk-state;
+        world sdk-state { export pilothouse:controller/state@0.2.0; }
+    ", {
+        pub_export_macro: true,
+        export_macro_name: "export_state",
+    });
+    pub use exports::pilothouse::controller::state::Guest;
 }

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::bindings::imports::config;
+use crate::sys;
 
 /// The configuration of the plugin's manifest, as JSON; `{}` if the manifest has none.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub struct Config(Vec<u8>);
 impl Config {
     /// Reads the configuration from the host. Rarely needed, because `describe` and `new` have it as an argument.
     pub fn fetch() -> Self {
-        Self(config::get())
+        Self(sys::config())
     }
 
     /// A configuration from its JSON text, for tests.

@@ -1,10 +1,10 @@
 //! The world `controller`: event handlers put keys on the queue and reconcile takes them, as in client-go.
 
-use crate::{Config, Deleted, Descriptor, Failure, Object, Outcome, Request};
+use crate::{Added, Config, Context, Deleted, Descriptor, Event, Failure, Outcome, Request, Updated};
 
 /// A controller in the style of client-go. For watches with [`Map::handler`](crate::Map::handler), `on_add`,
-/// `on_update` and `on_delete` decide which keys to reconcile, and add them to the [`queue`](crate::queue). For
-/// watches with another map, the host adds the keys to the queue.
+/// `on_update` and `on_delete` decide which keys to reconcile, and add them to the [`queue`](crate::Context::queue).
+/// For watches with another map, the host adds the keys to the queue.
 ///
 /// Event handlers and reconciles may run in different instances, with different state in `self`. The default event
 /// handlers do nothing.
@@ -20,27 +20,54 @@ pub trait Controller: Sized + 'static {
     /// Creates the state of an instance; see [`Reconciler::new`](crate::Reconciler::new).
     ///
     /// # Errors
-    /// An error ends an event handler with a fault and fails a reconcile. The next call tries again.
+    /// An error fails the call for good. The next call tries again.
     fn new(config: &Config) -> Result<Self, String>;
 
-    /// An object was added. `initial` is `true` for the objects of the initial list.
-    fn on_add(&mut self, object: &Object, initial: bool) {
-        let _ = (object, initial);
+    /// An object was added.
+    ///
+    /// # Errors
+    /// As [`EventHandler::on_add`](crate::EventHandler::on_add).
+    fn on_add(&mut self, ctx: &Context, event: &Added<'_>) -> Result<(), Failure> {
+        let _ = (ctx, event);
+        Ok(())
     }
 
-    /// An object was updated. `old` is `None` if the host does not have the old state.
-    fn on_update(&mut self, old: Option<&Object>, new: &Object) {
-        let _ = (old, new);
+    /// An object was updated.
+    ///
+    /// # Errors
+    /// As [`EventHandler::on_update`](crate::EventHandler::on_update).
+    fn on_update(&mut self, ctx: &Context, event: &Updated<'_>) -> Result<(), Failure> {
+        let _ = (ctx, event);
+        Ok(())
     }
 
     /// An object was deleted.
-    fn on_delete(&mut self, deleted: &Deleted<'_>) {
-        let _ = deleted;
+    ///
+    /// # Errors
+    /// As [`EventHandler::on_delete`](crate::EventHandler::on_delete).
+    fn on_delete(&mut self, ctx: &Context, event: &Deleted<'_>) -> Result<(), Failure> {
+        let _ = (ctx, event);
+        Ok(())
+    }
+
+    /// Handles a batch of events; see [`EventHandler::on_events`](crate::EventHandler::on_events).
+    fn on_events(&mut self, ctx: &Context, events: &[Event<'_>]) -> Vec<Result<(), Failure>> {
+        let handle = |event: &Event<'_>| match event {
+            Event::Added(event) => self.on_add(ctx, event),
+            Event::Updated(event) => self.on_update(ctx, event),
+            Event::Deleted(event) => self.on_delete(ctx, event),
+        };
+        events.iter().map(handle).collect()
+    }
+
+    /// The first list of a watch was delivered; see [`EventHandler::on_synced`](crate::EventHandler::on_synced).
+    fn on_synced(&mut self, ctx: &Context, watch: &str) {
+        let _ = (ctx, watch);
     }
 
     /// Reconciles one key. Calls for one key never overlap.
     ///
     /// # Errors
     /// As [`Reconciler::reconcile`](crate::Reconciler::reconcile).
-    fn reconcile(&mut self, request: &Request) -> Result<Outcome, Failure>;
+    fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure>;
 }

@@ -1,9 +1,9 @@
 //! Kubernetes Events, which `kubectl describe` and `kubectl get events` print.
 //!
-//! ```no_run
+//! ```
 //! # use pilothouse_sdk::prelude::*;
-//! # fn scaled(object: &Object, replicas: u32) {
-//! events::normal(object, "Scaled", format_args!("scaled to {replicas} replicas"));
+//! # fn scaled(ctx: &Context, object: &Object, replicas: u32) {
+//! ctx.event(object, "Scaled", format_args!("scaled to {replicas} replicas"));
 //! # }
 //! ```
 //!
@@ -11,52 +11,42 @@
 //! combines similar Events and counts repeated ones. The manifest must grant `create` on `events` in the namespace of
 //! the object, or in `default` for a cluster-scoped object.
 //!
-//! Most plugins use [`normal`] and [`warning`]. They log a refusal of the host, so a reconcile does not fail because of
-//! an Event. [`Event`] has all fields, and its `record` returns a refusal.
+//! Most plugins use [`Context::event`] and [`Context::warning`]. They log a refusal of the host, so a reconcile does not
+//! fail because of an Event. [`Event`] has all fields, and its `record` returns a refusal.
+//!
+//! An Event tells of a change. Record it where the change is made and only then: a level-triggered reconcile runs again
+//! without one, and an object gets at most 25 Events at once. The helpers that write return whether they did
+//! ([`Written`](crate::Written)).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
-
-use crate::bindings::imports::events as raw;
-use crate::{Key, Kind, Object, warn};
+use crate::sys::{EventParts, Target};
+use crate::{Context, Key, Kind, Object, ObjectMetadata, Refusal, Resource, warn};
 
 /// The object that an event is about.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct Regarding<'a>(Target<'a>);
-
-#[derive(Debug, Clone, Copy)]
-enum Target<'a> {
-    Object(&'a Object),
-    Key { kind: &'a Kind, key: &'a Key, uid: &'a str },
-}
 
 impl<'a> Regarding<'a> {
     /// An object without a handle. `uid` may be empty if it is unknown, but `kubectl describe` prints only Events with
     /// the UID of the object.
     #[must_use]
     pub fn key(kind: &'a Kind, key: &'a Key, uid: &'a str) -> Self {
-        Self(Target::Key { kind, key, uid })
-    }
-
-    fn raw(self) -> raw::Regarding<'a> {
-        match self.0 {
-            Target::Object(object) => raw::Regarding::Object(object.raw()),
-            Target::Key { kind, key, uid } => raw::Regarding::Reference(raw::Reference {
-                kind: kind.raw(),
-                key: key.clone(),
-                uid: uid.to_owned(),
-                resource_version: String::new(),
-            }),
-        }
+        Self(Target::Key { kind: Cow::Borrowed(kind), key: Cow::Borrowed(key), uid: Cow::Borrowed(uid) })
     }
 }
 
-impl<'a> From<&'a Object> for Regarding<'a> {
-    fn from(object: &'a Object) -> Self {
-        Self(Target::Object(object))
+impl<'a> From<&'a Object<'_>> for Regarding<'a> {
+    fn from(object: &'a Object<'_>) -> Self {
+        Self(Target::Object(object.raw()))
+    }
+}
+
+impl<'a, K: Resource> From<&'a K> for Regarding<'a> {
+    fn from(object: &'a K) -> Self {
+        let uid = Cow::Borrowed(object.metadata().uid());
+        Self(Target::Key { kind: Cow::Owned(Kind::of::<K>()), key: Cow::Owned(object.key()), uid })
     }
 }
 
@@ -75,73 +65,47 @@ pub enum EventType {
     Warning,
 }
 
-/// The refusal of an event by the host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventError {
-    /// `forbidden` (the manifest does not grant it), `invalid` (the event is malformed), `over-quota` (more events
-    /// than `limits.eventQPS` of the manifest) or `unavailable` (this host is not the leader). Later versions may add
-    /// others.
-    pub reason: String,
-    /// The cause and the remedy, human-readable.
-    pub message: String,
-}
-
-impl fmt::Display for EventError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.reason)
+impl Context {
+    /// Records an event of the type `Normal`. `reason` is machine-readable, in `UpperCamelCase`; `note` is
+    /// human-readable. A refusal is logged.
+    pub fn event<'a>(&self, regarding: impl Into<Regarding<'a>>, reason: &str, note: impl fmt::Display) {
+        self.log_refusal(reason, &Event::new(EventType::Normal, reason, note).record(self, regarding));
     }
-}
 
-impl std::error::Error for EventError {}
+    /// Records an event of the type `Warning`; see [`event`](Context::event).
+    pub fn warning<'a>(&self, regarding: impl Into<Regarding<'a>>, reason: &str, note: impl fmt::Display) {
+        self.log_refusal(reason, &Event::new(EventType::Warning, reason, note).record(self, regarding));
+    }
 
-/// Records an event of the type `Normal`. `reason` is machine-readable, in `UpperCamelCase`; `note` is
-/// human-readable.
-pub fn normal<'a>(regarding: impl Into<Regarding<'a>>, reason: &str, note: impl fmt::Display) {
-    log_refusal(reason, Event::new(EventType::Normal, reason, note).record(regarding));
-}
-
-/// Records an event of the type `Warning`; see [`normal`].
-pub fn warning<'a>(regarding: impl Into<Regarding<'a>>, reason: &str, note: impl fmt::Display) {
-    log_refusal(reason, Event::new(EventType::Warning, reason, note).record(regarding));
-}
-
-fn log_refusal(reason: &str, outcome: Result<(), EventError>) {
-    if let Err(error) = outcome {
-        warn!("event not recorded: {error}", reason = reason);
+    fn log_refusal(&self, reason: &str, result: &Result<(), Refusal>) {
+        if let Err(refusal) = result {
+            warn!("event not recorded: {refusal}", reason = reason);
+        }
     }
 }
 
 /// An event with all its fields.
 ///
-/// ```no_run
+/// ```
 /// # use pilothouse_sdk::prelude::*;
 /// # use pilothouse_sdk::events::{Event, EventType};
-/// # fn bound(pod: &Object, node: &Object) -> Result<(), events::EventError> {
+/// # fn bound(ctx: &Context, pod: &Object, node: &Object) -> Result<(), Refusal> {
 /// Event::new(EventType::Normal, "Bound", "bound to the node")
 ///     .related(node)
 ///     .action("Binding")
 ///     .annotation("example.com/attempt", "2")
-///     .record(pod)
+///     .record(ctx, pod)
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Event<'a> {
     event_type: EventType,
     reason: Cow<'a, str>,
     note: String,
-    action: Cow<'a, str>,
+    action: Option<Cow<'a, str>>,
     related: Option<Regarding<'a>>,
-    options: Options<'a>,
-}
-
-#[derive(Debug, Clone, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Options<'a> {
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    annotations: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     field_path: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Vec<(String, String)>,
     timestamp: Option<Cow<'a, str>>,
 }
 
@@ -153,16 +117,18 @@ impl<'a> Event<'a> {
             event_type,
             reason: reason.into(),
             note: note.to_string(),
-            action: Cow::Borrowed(""),
+            action: None,
             related: None,
-            options: Options::default(),
+            field_path: None,
+            annotations: Vec::new(),
+            timestamp: None,
         }
     }
 
-    /// Sets the action that was taken, in `UpperCamelCase`.
+    /// Sets the action that was taken, in `UpperCamelCase`. The default is the reason.
     #[must_use]
     pub fn action(mut self, action: impl Into<Cow<'a, str>>) -> Self {
-        self.action = action.into();
+        self.action = Some(action.into()).filter(|action| !action.is_empty());
         self
     }
 
@@ -173,58 +139,44 @@ impl<'a> Event<'a> {
         self
     }
 
-    /// Adds an annotation to the Event itself.
+    /// Adds an annotation to the Event itself; at most 32, of 4 KiB in all.
     #[must_use]
-    pub fn annotation(mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) -> Self {
-        self.options.annotations.insert(name.into(), value.into());
+    pub fn annotation(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.annotations.push((name.into(), value.into()));
         self
     }
 
     /// Sets the part of the object that the event is about, such as `spec.containers{web}`.
     #[must_use]
     pub fn field_path(mut self, path: impl Into<Cow<'a, str>>) -> Self {
-        self.options.field_path = Some(path.into());
+        self.field_path = Some(path.into());
         self
     }
 
     /// Sets the time of the event in RFC 3339. The default is now.
     #[must_use]
     pub fn timestamp(mut self, time: impl Into<Cow<'a, str>>) -> Self {
-        self.options.timestamp = Some(time.into());
+        self.timestamp = Some(time.into());
         self
     }
 
     /// Records the event about an object. The host may still drop a recorded event before it writes it.
     ///
     /// # Errors
-    /// When the host refuses the event; see [`EventError::reason`].
-    pub fn record<'b>(&self, regarding: impl Into<Regarding<'b>>) -> Result<(), EventError> {
-        let related = self.related.map(Regarding::raw);
-        let event_type = match self.event_type {
-            EventType::Normal => "Normal",
-            EventType::Warning => "Warning",
+    /// When the manifest does not grant it, the event is malformed, there are more events than `limits.eventQPS` of the
+    /// manifest, or this host is not the leader.
+    pub fn record<'b>(&self, ctx: &Context, regarding: impl Into<Regarding<'b>>) -> Result<(), Refusal> {
+        let parts = EventParts {
+            about: &regarding.into().0,
+            event_type: self.event_type,
+            reason: &self.reason,
+            note: &self.note,
+            action: self.action.as_deref(),
+            related: self.related.as_ref().map(|related| &related.0),
+            field_path: self.field_path.as_deref(),
+            annotations: &self.annotations,
+            timestamp: self.timestamp.as_deref(),
         };
-        let options = if self.options.is_empty() {
-            String::new()
-        } else {
-            serde_json::to_string(&self.options)
-                .map_err(|error| EventError { reason: "invalid".to_owned(), message: error.to_string() })?
-        };
-        raw::record(
-            &regarding.into().raw(),
-            related.as_ref(),
-            event_type,
-            &self.reason,
-            &self.action,
-            &self.note,
-            &options,
-        )
-        .map_err(|error| EventError { reason: error.reason, message: error.message })
-    }
-}
-
-impl Options<'_> {
-    fn is_empty(&self) -> bool {
-        self.annotations.is_empty() && self.field_path.is_none() && self.timestamp.is_none()
+        Ok(ctx.host().record_event(ctx.cluster(), &parts)?)
     }
 }

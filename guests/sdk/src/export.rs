@@ -7,10 +7,15 @@
 use std::cell::RefCell;
 use std::thread::LocalKey;
 
-use crate::{Config, Descriptor, Failure, Outcome};
+use crate::bindings::imports::types as raw;
+use crate::bindings::{handler, reconcile_many};
+use crate::{Added, Config, Deleted, Descriptor, Event, Failure, Key, Object, Request, State, Updated};
 
 /// The state of an instance.
-pub type State<T> = RefCell<Option<T>>;
+pub type Slot<T> = RefCell<Option<T>>;
+
+type StateKey<T> = &'static LocalKey<Slot<T>>;
+type New<T> = fn(&Config) -> Result<T, String>;
 
 /// Runs `describe`.
 pub fn describe(
@@ -20,151 +25,288 @@ pub fn describe(
     describe(&Config::from_json(config))?.to_json()
 }
 
-/// Runs `call` on the state of this instance, and creates the state if it does not exist.
+/// Runs `call` on the state of this instance, and creates the state if it does not exist. An error of `new` is
+/// terminal: only another configuration can mend it.
 pub fn with_state<T: 'static, R>(
-    state: &'static LocalKey<State<T>>,
-    new: fn(&Config) -> Result<T, String>,
+    slot: StateKey<T>,
+    new: New<T>,
     call: impl FnOnce(&mut T) -> R,
-) -> Result<R, String> {
-    state.with_borrow_mut(|slot| {
+) -> Result<R, Failure> {
+    slot.with_borrow_mut(|slot| {
         let state = match slot {
             Some(state) => state,
-            None => slot.insert(new(&Config::fetch())?),
+            None => slot.insert(new(&Config::fetch()).map_err(Failure::terminal)?),
         };
         Ok(call(state))
     })
 }
 
-/// Ends an event handler whose state could not be created. Event handlers return nothing, so only a panic can report
-/// the failure to the host.
-pub fn handled(result: Result<(), String>) {
-    if let Err(message) = result {
-        panic!("{message}");
+/// The result of one key or event, as the host takes it.
+pub fn result<R, S: From<R>>(result: Result<R, Failure>) -> Result<S, raw::Failure> {
+    result.map(Into::into).map_err(Into::into)
+}
+
+/// The results of several events or keys; the same failure for all if the call was not made.
+pub fn results<R, S: From<R>>(
+    results: Result<Vec<Result<R, Failure>>, Failure>,
+    count: usize,
+) -> Vec<Result<S, raw::Failure>> {
+    match results {
+        Ok(results) => results.into_iter().map(result).collect(),
+        Err(failure) => (0..count).map(|_| Err(failure.clone().into())).collect(),
     }
 }
 
-/// One failure per key, for a call whose state could not be created.
-pub fn failed_many(message: &str, keys: usize) -> Vec<Result<Outcome, Failure>> {
-    vec![Err(Failure::transient(message)); keys]
+/// A request as the SDK has it.
+pub fn request(
+    cluster: u32,
+    namespace: String,
+    name: String,
+    attempt: u32,
+    reasons: raw::Reasons,
+    priority: i32,
+) -> Request {
+    Request { key: Key { namespace, name }, attempt, reasons: reasons.into(), priority, cluster }
+}
+
+/// Requests as the SDK has them.
+pub fn requests(raw: Vec<reconcile_many::Request>) -> Vec<Request> {
+    raw.into_iter()
+        .map(|raw| {
+            request(raw.cluster, raw.key.namespace, raw.key.name, raw.attempt, raw.reasons, raw.priority)
+        })
+        .collect()
+}
+
+/// Events as the SDK has them.
+pub fn events(watch: &str, raw: Vec<handler::Event>) -> Vec<Event<'_>> {
+    raw.into_iter().map(|raw| event(watch, raw)).collect()
+}
+
+fn event(watch: &str, raw: handler::Event) -> Event<'_> {
+    let key = raw.key.into();
+    match (raw.change, raw.object.map(native)) {
+        (handler::Change::Added, Some(object)) => {
+            Event::Added(Added { watch, key, object, is_initial: raw.is_in_initial_list })
+        }
+        (handler::Change::Updated, Some(object)) => {
+            Event::Updated(Updated { watch, key, old: raw.old.map(native), object })
+        }
+        // The contract gives an object to every event but a deletion.
+        (_, object) => {
+            Event::Deleted(Deleted { watch, key, object, final_state_unknown: raw.final_state_unknown })
+        }
+    }
+}
+
+#[cfg(target_family = "wasm")]
+fn native<'call>(raw: crate::bindings::imports::objects::Object) -> Object<'call> {
+    Object::new(raw)
+}
+
+/// In native builds the exports are only type-checked, and never run.
+#[cfg(not(target_family = "wasm"))]
+fn native<'call>(_raw: crate::bindings::imports::objects::Object) -> Object<'call> {
+    panic!("an export was called in a native build")
+}
+
+/// Runs `save`: nothing if the instance has no state yet.
+pub fn save<T: State>(slot: StateKey<T>) -> Option<Vec<u8>> {
+    slot.with_borrow(|slot| slot.as_ref().and_then(State::save))
+}
+
+/// Runs `restore` on the new state. After an error the state is made again.
+pub fn restore<T: State>(slot: StateKey<T>, new: New<T>, saved: &[u8]) -> Result<(), String> {
+    let restored = with_state(slot, new, |state| state.restore(saved))
+        .map_err(|failure| failure.message().to_owned())
+        .flatten();
+    if restored.is_err() {
+        slot.set(None);
+    }
+    restored
 }
 
 /// Exports a type as a component of one of the worlds.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export {
-    (reconciler, $guest:ty) => { $crate::__export!(@world $guest, Reconciler: descriptor reconcile); };
-    (batch_reconciler, $guest:ty) => {
-        $crate::__export!(@world $guest, BatchReconciler: descriptor reconcile_many);
+    (reconciler, $guest:ty $(, $more:ident)*) => {
+        $crate::__export!(@world $guest, Reconciler: descriptor reconcile $($more)*);
     };
-    (event_handler, $guest:ty) => { $crate::__export!(@world $guest, EventHandler: descriptor handler); };
-    (controller, $guest:ty) => { $crate::__export!(@world $guest, Controller: descriptor handler reconcile); };
+    (batch_reconciler, $guest:ty $(, $more:ident)*) => {
+        $crate::__export!(@world $guest, BatchReconciler: descriptor reconcile_many $($more)*);
+    };
+    (event_handler, $guest:ty $(, $more:ident)*) => {
+        $crate::__export!(@world $guest, EventHandler: descriptor handler $($more)*);
+    };
+    (controller, $guest:ty $(, $more:ident)*) => {
+        $crate::__export!(@world $guest, Controller: descriptor handler reconcile $($more)*);
+    };
 
     (@world $guest:ty, $world:ident: $($interface:ident)+) => {
         const _: () = {
-            struct Export;
-            type Guest = $guest;
+            // Names of items are not hygienic: these are not to meet the user's.
+            struct __Export;
+            type __Guest = $guest;
             ::std::thread_local! {
-                static STATE: $crate::export::State<Guest> = const { ::std::cell::RefCell::new(None) };
+                static __STATE: $crate::export::Slot<__Guest> = const { ::std::cell::RefCell::new(None) };
             }
             $($crate::__export!(@$interface $world);)+
             // Native linkers do not support the export names of components. In native builds (tests, editors) the code
             // is only type-checked, and counts as used.
             #[cfg(not(target_family = "wasm"))]
             const _: fn() = || { $(let _ = $crate::__export!(@used $interface);)+ };
+            // For tests, which call the trait.
+            #[cfg(not(target_family = "wasm"))]
+            impl $crate::testing::Plugin for __Guest {
+                const RECONCILES: bool = $crate::__export!(@reconciles $world);
+                $($crate::__export!(@plugin $interface $world);)+
+            }
         };
     };
 
-    (@used descriptor) => { <Export as $crate::bindings::descriptor::Guest>::describe };
-    (@used reconcile) => { <Export as $crate::bindings::reconcile::Guest>::reconcile };
-    (@used reconcile_many) => { <Export as $crate::bindings::reconcile_many::Guest>::reconcile_many };
-    (@used handler) => { <Export as $crate::bindings::handler::Guest>::on_delete };
+    (@reconciles EventHandler) => { false };
+    (@reconciles $world:ident) => { true };
+
+    (@plugin descriptor $world:ident) => {
+        fn describe(config: &$crate::Config) -> ::std::result::Result<$crate::Descriptor, ::std::string::String> {
+            <__Guest as $crate::$world>::describe(config)
+        }
+        fn new(config: &$crate::Config) -> ::std::result::Result<Self, ::std::string::String> {
+            <__Guest as $crate::$world>::new(config)
+        }
+    };
+    (@plugin reconcile $world:ident) => {
+        fn reconcile_requests(
+            &mut self,
+            ctx: &$crate::Context,
+            requests: &[$crate::Request],
+        ) -> ::std::vec::Vec<::std::result::Result<$crate::Outcome, $crate::Failure>> {
+            requests.iter().map(|request| <__Guest as $crate::$world>::reconcile(self, ctx, request)).collect()
+        }
+    };
+    (@plugin reconcile_many $world:ident) => {
+        fn reconcile_requests(
+            &mut self,
+            ctx: &$crate::Context,
+            requests: &[$crate::Request],
+        ) -> ::std::vec::Vec<::std::result::Result<$crate::Outcome, $crate::Failure>> {
+            <__Guest as $crate::$world>::reconcile_many(self, ctx, requests)
+        }
+        const TAKES_MANY: bool = true;
+    };
+    (@plugin handler $world:ident) => {
+        fn handle_events(
+            &mut self,
+            ctx: &$crate::Context,
+            events: &[$crate::Event<'_>],
+        ) -> ::std::vec::Vec<::std::result::Result<(), $crate::Failure>> {
+            <__Guest as $crate::$world>::on_events(self, ctx, events)
+        }
+        fn handle_synced(&mut self, ctx: &$crate::Context, watch: &str) {
+            <__Guest as $crate::$world>::on_synced(self, ctx, watch);
+        }
+    };
+    (@plugin state $world:ident) => {};
+
+    (@used descriptor) => { <__Export as $crate::bindings::descriptor::Guest>::describe };
+    (@used reconcile) => { <__Export as $crate::bindings::reconcile::Guest>::reconcile };
+    (@used reconcile_many) => { <__Export as $crate::bindings::reconcile_many::Guest>::reconcile_many };
+    (@used handler) => { <__Export as $crate::bindings::handler::Guest>::on_events };
+    (@used state) => { <__Export as $crate::bindings::state::Guest>::save };
 
     (@descriptor $world:ident) => {
-        impl $crate::bindings::descriptor::Guest for Export {
+        impl $crate::bindings::descriptor::Guest for __Export {
             fn describe(
                 config: ::std::vec::Vec<u8>,
             ) -> ::std::result::Result<::std::vec::Vec<u8>, ::std::string::String> {
-                $crate::export::describe(config, <Guest as $crate::$world>::describe)
+                $crate::export::describe(config, <__Guest as $crate::$world>::describe)
             }
         }
         #[cfg(target_family = "wasm")]
-        $crate::bindings::descriptor::export_descriptor!(Export with_types_in $crate::bindings::descriptor);
+        $crate::bindings::descriptor::export_descriptor!(__Export with_types_in $crate::bindings::descriptor);
     };
 
     (@reconcile $world:ident) => {
-        impl $crate::bindings::reconcile::Guest for Export {
+        impl $crate::bindings::reconcile::Guest for __Export {
             fn reconcile(
-                request: $crate::bindings::imports::types::Request,
-            ) -> ::std::result::Result<$crate::bindings::imports::types::Outcome, $crate::bindings::imports::types::Failure> {
-                $crate::export::with_state(&STATE, <Guest as $crate::$world>::new, |guest| {
-                    <Guest as $crate::$world>::reconcile(guest, &request.into())
-                })
-                .unwrap_or_else(|message| Err($crate::Failure::transient(message)))
-                .map(Into::into)
-                .map_err(Into::into)
+                cluster: u32,
+                namespace: ::std::string::String,
+                name: ::std::string::String,
+                attempt: u32,
+                reasons: $crate::bindings::imports::types::Reasons,
+                priority: i32,
+            ) -> ::std::result::Result<
+                $crate::bindings::imports::types::Outcome,
+                $crate::bindings::imports::types::Failure,
+            > {
+                let request = $crate::export::request(cluster, namespace, name, attempt, reasons, priority);
+                let answer = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
+                    <__Guest as $crate::$world>::reconcile(guest, &$crate::Context::of_call(cluster), &request)
+                });
+                $crate::export::result(answer.flatten())
             }
         }
         #[cfg(target_family = "wasm")]
-        $crate::bindings::reconcile::export_reconcile!(Export with_types_in $crate::bindings::reconcile);
+        $crate::bindings::reconcile::export_reconcile!(__Export with_types_in $crate::bindings::reconcile);
     };
 
     (@reconcile_many $world:ident) => {
-        impl $crate::bindings::reconcile_many::Guest for Export {
+        impl $crate::bindings::reconcile_many::Guest for __Export {
             fn reconcile_many(
-                requests: ::std::vec::Vec<$crate::bindings::imports::types::Request>,
+                requests: ::std::vec::Vec<$crate::bindings::reconcile_many::Request>,
             ) -> ::std::vec::Vec<
                 ::std::result::Result<
                     $crate::bindings::imports::types::Outcome,
                     $crate::bindings::imports::types::Failure,
                 >,
             > {
-                let requests: ::std::vec::Vec<$crate::Request> =
-                    requests.into_iter().map(Into::into).collect();
-                $crate::export::with_state(&STATE, <Guest as $crate::$world>::new, |guest| {
-                    <Guest as $crate::$world>::reconcile_many(guest, &requests)
-                })
-                .unwrap_or_else(|message| $crate::export::failed_many(&message, requests.len()))
-                .into_iter()
-                .map(|answer| answer.map(Into::into).map_err(Into::into))
-                .collect()
+                let requests = $crate::export::requests(requests);
+                let answers = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
+                    <__Guest as $crate::$world>::reconcile_many(guest, &$crate::Context::of_call(0), &requests)
+                });
+                $crate::export::results(answers, requests.len())
             }
         }
         #[cfg(target_family = "wasm")]
         $crate::bindings::reconcile_many::export_reconcile_many!(
-            Export with_types_in $crate::bindings::reconcile_many
+            __Export with_types_in $crate::bindings::reconcile_many
         );
     };
 
     (@handler $world:ident) => {
-        impl $crate::bindings::handler::Guest for Export {
-            fn on_add(object: &$crate::bindings::imports::objects::Object, initial: bool) {
-                $crate::export::handled($crate::export::with_state(&STATE, <Guest as $crate::$world>::new, |guest| {
-                    <Guest as $crate::$world>::on_add(guest, $crate::Object::from_raw(object), initial);
-                }));
+        impl $crate::bindings::handler::Guest for __Export {
+            fn on_events(
+                watch: ::std::string::String,
+                events: ::std::vec::Vec<$crate::bindings::handler::Event>,
+            ) -> ::std::vec::Vec<::std::result::Result<(), $crate::bindings::imports::types::Failure>> {
+                let events = $crate::export::events(&watch, events);
+                let answers = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
+                    <__Guest as $crate::$world>::on_events(guest, &$crate::Context::of_call(0), &events)
+                });
+                $crate::export::results(answers, events.len())
             }
-            fn on_update(
-                old: ::std::option::Option<&$crate::bindings::imports::objects::Object>,
-                new: &$crate::bindings::imports::objects::Object,
-            ) {
-                $crate::export::handled($crate::export::with_state(&STATE, <Guest as $crate::$world>::new, |guest| {
-                    let old = old.map($crate::Object::from_raw);
-                    <Guest as $crate::$world>::on_update(guest, old, $crate::Object::from_raw(new));
-                }));
-            }
-            fn on_delete(
-                kind: $crate::bindings::imports::types::Gvk,
-                key: $crate::Key,
-                object: ::std::option::Option<&$crate::bindings::imports::objects::Object>,
-                final_state_unknown: bool,
-            ) {
-                $crate::export::handled($crate::export::with_state(&STATE, <Guest as $crate::$world>::new, |guest| {
-                    let object = object.map($crate::Object::from_raw);
-                    let deleted = $crate::Deleted { kind: kind.into(), key, object, final_state_unknown };
-                    <Guest as $crate::$world>::on_delete(guest, &deleted);
-                }));
+            fn on_synced(watch: ::std::string::String) {
+                // A state that cannot be made is a failure of the next call with an answer.
+                let _ = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
+                    <__Guest as $crate::$world>::on_synced(guest, &$crate::Context::of_call(0), &watch);
+                });
             }
         }
         #[cfg(target_family = "wasm")]
-        $crate::bindings::handler::export_handler!(Export with_types_in $crate::bindings::handler);
+        $crate::bindings::handler::export_handler!(__Export with_types_in $crate::bindings::handler);
+    };
+
+    (@state $world:ident) => {
+        impl $crate::bindings::state::Guest for __Export {
+            fn save() -> ::std::option::Option<::std::vec::Vec<u8>> {
+                $crate::export::save(&__STATE)
+            }
+            fn restore(saved: ::std::vec::Vec<u8>) -> ::std::result::Result<(), ::std::string::String> {
+                $crate::export::restore(&__STATE, <__Guest as $crate::$world>::new, &saved)
+            }
+        }
+        #[cfg(target_family = "wasm")]
+        $crate::bindings::state::export_state!(__Export with_types_in $crate::bindings::state);
     };
 }

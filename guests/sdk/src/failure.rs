@@ -1,19 +1,19 @@
-//! [`Failure`]: the error of a reconcile, and the conversion of the SDK's errors into it by `?`.
+//! [`Failure`]: the error of a reconcile or an event handler, and the conversion of the SDK's errors into it by `?`.
 //!
-//! Refusals of the *host* become terminal: a permission, watch or index is missing, or a call is malformed. They last
-//! until the plugin is reloaded, and a reload reconciles every key (unless the manifest says `onReload: keep`). All
-//! other errors become transient: conflicts, timeouts, and also `Forbidden` or `Invalid` of the API server, since
-//! roles, quotas and other objects may change without an event for this key. The rate limiter delays the retries.
+//! Terminal is what only a change can mend: refusals of the *host* (a permission, watch or index is missing, or a call
+//! is malformed), which last until the plugin is reloaded, and a reload reconciles every key (unless the manifest says
+//! `onReload: keep`); and bodies that do not have the form of their type, which last until the object changes. All
+//! other errors become transient: conflicts, timeouts, limits, and also `Forbidden` or `Invalid` of the API server,
+//! since roles, quotas and other objects may change without an event for this key. The rate limiter delays the retries.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::bindings::imports::types as raw;
-use crate::cache::CacheError;
-use crate::client::ApiError;
 use crate::duration::milliseconds;
+use crate::{DecodeError, Error, Refusal};
 
-/// The error of a reconcile.
+/// The error of a reconcile or an event handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     message: String,
@@ -55,6 +55,11 @@ impl Failure {
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
+
+    /// The minimum delay before the retry, if there is one.
+    pub fn retry_delay(&self) -> Option<Duration> {
+        self.retry_after
+    }
 }
 
 impl fmt::Display for Failure {
@@ -63,22 +68,35 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<ApiError> for Failure {
-    fn from(error: ApiError) -> Self {
-        let terminal = error.is_refused_by_host();
-        Self { message: error.to_string(), terminal, retry_after: error.retry_after }
+impl std::error::Error for Failure {}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self { message: refusal.to_string(), terminal: refusal.is_lasting(), retry_after: None }
     }
 }
 
-impl From<CacheError> for Failure {
-    fn from(error: CacheError) -> Self {
-        Self { message: error.to_string(), terminal: error.is_refused_by_host(), retry_after: None }
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        Self::terminal(error.to_string())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(refusal) => refusal.into(),
+            Error::Decode(error) => error.into(),
+            Error::Api(status) => {
+                Self { message: status.to_string(), terminal: false, retry_after: status.retry_after }
+            }
+        }
     }
 }
 
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
-        Self::transient(format!("unexpected JSON: {error}"))
+        Self::terminal(format!("unexpected JSON: {error}"))
     }
 }
 
@@ -98,7 +116,7 @@ impl From<Failure> for raw::Failure {
     fn from(failure: Failure) -> Self {
         Self {
             message: failure.message,
-            kind: if failure.terminal { "terminal" } else { "transient" }.to_owned(),
+            retry: if failure.terminal { raw::Retry::Terminal } else { raw::Retry::Transient },
             retry_after: failure.retry_after.map(milliseconds),
         }
     }
@@ -107,40 +125,43 @@ impl From<Failure> for raw::Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ApiStatus, RefusalReason};
 
-    fn api(code: u16, reason: &str) -> Failure {
-        ApiError { code, reason: reason.into(), message: "m".into(), retry_after: None }.into()
+    fn api(code: u16, reason: &str) -> ApiStatus {
+        ApiStatus { code, reason: reason.into(), message: "m".into(), causes: Vec::new(), retry_after: None }
+    }
+
+    fn refused(reason: RefusalReason) -> Failure {
+        Refusal { reason, message: "m".into() }.into()
     }
 
     #[test]
-    fn only_what_the_host_refuses_is_terminal() {
-        for (code, reason) in [
-            (409, "Conflict"),
-            (403, "Forbidden"),
-            (404, "NotFound"),
-            (422, "Invalid"),
-            (0, "unavailable"),
-            (0, "new"),
-        ] {
-            assert!(!api(code, reason).is_terminal(), "{reason}");
+    fn what_the_host_refuses_for_good_is_terminal_and_what_the_server_answers_is_not() {
+        for (code, reason) in [(409, "Conflict"), (403, "Forbidden"), (404, "NotFound"), (422, "Invalid")] {
+            assert!(!Failure::from(Error::from(api(code, reason))).is_terminal(), "{reason}");
         }
-        assert!(api(0, "forbidden").is_terminal());
-        assert!(api(0, "invalid").is_terminal());
-        let cache = |reason: &str| Failure::from(CacheError { reason: reason.into(), message: "m".into() });
-        assert!(cache("forbidden").is_terminal() && cache("not-watched").is_terminal());
-        assert!(!cache("not-synced").is_terminal());
+        use RefusalReason as R;
+        for reason in [R::Forbidden, R::Invalid, R::NotWatched, R::UnknownIndex, R::Unsupported] {
+            assert!(refused(reason).is_terminal(), "{reason}");
+        }
+        for reason in [R::OverLimit, R::Unavailable] {
+            assert!(!refused(reason).is_terminal(), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_body_of_another_form_is_terminal() {
+        let error = serde_json::from_str::<u32>("\"a\"").unwrap_err();
+        assert!(Failure::from(DecodeError::new("/spec/replicas", &error)).is_terminal());
+        assert!(Failure::from(error).is_terminal());
     }
 
     #[test]
     fn a_wait_the_server_asks_for_is_kept() {
-        let error = ApiError {
-            code: 429,
-            reason: "TooManyRequests".into(),
-            message: "slow down".into(),
-            retry_after: Some(Duration::from_secs(2)),
-        };
-        let raw = raw::Failure::from(Failure::from(error).while_doing("listing pods"));
-        assert_eq!((raw.kind.as_str(), raw.retry_after), ("transient", Some(2_000)));
-        assert_eq!(raw.message, "listing pods: slow down (TooManyRequests, HTTP 429)");
+        let mut status = api(429, "TooManyRequests");
+        status.retry_after = Some(Duration::from_secs(2));
+        let raw = raw::Failure::from(Failure::from(Error::from(status)).while_doing("listing pods"));
+        assert_eq!((raw.retry, raw.retry_after), (raw::Retry::Transient, Some(2_000)));
+        assert_eq!(raw.message, "listing pods: m (TooManyRequests, HTTP 429)");
     }
 }

@@ -1,16 +1,15 @@
 //! HTTP requests to the hosts that the manifest grants (`spec.outgoingHosts`). Requests to other hosts are denied
 //! before a name is resolved or a byte is sent.
 //!
-//! ```no_run
+//! ```
 //! use pilothouse_sdk::prelude::*;
-//! use pilothouse_sdk::http;
 //!
-//! # fn send(ndjson: Vec<u8>) -> Result<(), Failure> {
+//! # fn send(ctx: &Context, ndjson: Vec<u8>) -> Result<(), Failure> {
 //! let response = http::Request::post("http://search.monitoring.svc:9200/_bulk")
 //!     .header("Content-Type", "application/x-ndjson")
 //!     .body(ndjson)
 //!     .timeout(Duration::from_secs(8))
-//!     .send()?;
+//!     .send(ctx)?;
 //! if !response.is_success() {
 //!     return Err(format!("HTTP {}: {}", response.status, response.text()).into());
 //! }
@@ -27,6 +26,10 @@
 //! - The host keeps connections alive, so several requests share one handshake.
 
 mod error;
+#[cfg(target_family = "wasm")]
+mod exchange;
+#[cfg(not(target_family = "wasm"))]
+#[path = "http/native.rs"]
 mod exchange;
 mod request;
 mod response;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::bindings::imports::types::Gvk;
+use crate::Resource;
 
 /// Group, version and kind of an object.
 ///
@@ -27,6 +27,11 @@ impl Kind {
     /// A kind known at compile time; the core group is the empty string.
     pub const fn new(group: &'static str, version: &'static str, kind: &'static str) -> Self {
         Self { group: Cow::Borrowed(group), version: Cow::Borrowed(version), kind: Cow::Borrowed(kind) }
+    }
+
+    /// The kind of a type.
+    pub fn of<K: Resource>() -> Self {
+        K::resource_kind()
     }
 
     /// A kind of the core group, such as `Pod`.
@@ -58,9 +63,19 @@ impl Kind {
         }
     }
 
-    /// The generated type of the imports.
-    pub(crate) fn raw(&self) -> Gvk {
-        Gvk { group: self.group.to_string(), version: self.version.to_string(), kind: self.kind.to_string() }
+    /// A kind from parts that are known at run time only.
+    pub fn from_parts(
+        group: impl Into<Cow<'static, str>>,
+        version: impl Into<Cow<'static, str>>,
+        kind: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
+    }
+
+    /// The kind with this `apiVersion`, such as `apps/v1`.
+    pub fn of_api_version(api_version: &str, kind: &str) -> Self {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        Self::from_parts(group.to_owned(), version.to_owned(), kind.to_owned())
     }
 }
 
@@ -88,7 +103,7 @@ impl FromStr for Kind {
         if version.is_empty() || kind.is_empty() {
             return Err(malformed(text));
         }
-        Ok(Gvk { group: group.into(), version: version.into(), kind: kind.into() }.into())
+        Ok(Self::from_parts(group.to_owned(), version.to_owned(), kind.to_owned()))
     }
 }
 
@@ -96,12 +111,6 @@ fn malformed(text: &str) -> String {
     format!(
         "`{text}` is not a kind: write `version/Kind` or `group/version/Kind`, as in `apps/v1/Deployment`"
     )
-}
-
-impl From<Gvk> for Kind {
-    fn from(raw: Gvk) -> Self {
-        Self { group: raw.group.into(), version: raw.version.into(), kind: raw.kind.into() }
-    }
 }
 
 #[cfg(test)]

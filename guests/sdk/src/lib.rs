@@ -1,4 +1,4 @@
-//! Write Kubernetes controllers that run as WebAssembly plugins of Pilothouse. A plugin needs no other dependency.
+//! Write Kubernetes controllers that run as WebAssembly plugins of Pilothouse.
 //!
 //! ```
 //! use pilothouse_sdk::prelude::*;
@@ -6,7 +6,7 @@
 //! const NODE: Kind = Kind::core("v1", "Node");
 //!
 //! #[derive(Deserialize, Default)]
-//! #[serde(crate = "pilothouse_sdk::serde", rename_all = "camelCase", deny_unknown_fields, default)]
+//! #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 //! struct Settings {
 //!     greeting: String,
 //! }
@@ -26,23 +26,25 @@
 //!         Ok(Self { settings: config.parse()? })
 //!     }
 //!
-//!     fn reconcile(&mut self, request: &Request) -> Result<Outcome, Failure> {
-//!         if cache::get(&NODE, &request.key)?.is_some() {
+//!     fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
+//!         if ctx.cache().get(&NODE, &request.key)?.is_some() {
 //!             info!("{}", self.settings.greeting, node = request.key);
 //!         }
 //!         Ok(Outcome::Done)
 //!     }
 //! }
+//! # fn main() {}
 //! ```
 //!
 //! - A plugin targets one of four worlds. The attribute on its `impl` block selects the world: [`macro@reconciler`],
 //!   [`macro@batch_reconciler`], [`macro@event_handler`] or [`macro@controller`].
-//! - [`cache`] reads from the host's cache. [`client`] calls the API server, and [`http`] other servers.
-//! - [`events`] records Kubernetes Events about objects.
+//! - [`Context`] is a call's access to the host: [`cache`], [`client`], [`queue`], [`events`], [`metrics`] and the
+//!   clock. [`http`] calls other servers.
 //! - The host may drop the memory of an instance between calls: after idle time, after a fault, at a reload. Store
 //!   state in the cluster. Up to `maxConcurrentReconciles` instances of a plugin reconcile concurrently.
 //! - A panic is a fault: the host logs its message and drops the instance. A reconcile that panicked is retried like a
 //!   failed one.
+//! - A crate that derives `Deserialize` or `Serialize` needs `serde` among its own dependencies, as everywhere.
 
 #![warn(rustdoc::broken_intra_doc_links)]
 
@@ -54,9 +56,11 @@ pub mod bindings;
 pub mod cache;
 pub mod client;
 mod config;
+mod context;
 mod controller;
 mod descriptor;
 pub mod duration;
+mod error;
 pub mod events;
 #[doc(hidden)]
 pub mod export;
@@ -66,22 +70,39 @@ pub mod http;
 mod key;
 mod kind;
 pub mod log;
+pub mod metrics;
 mod object;
+mod owner;
 pub mod queue;
 mod reconciler;
+mod saved;
+pub mod schema;
+mod sys;
+#[cfg(not(target_family = "wasm"))]
+pub mod testing;
+mod typed;
 
-pub use bindings::imports::types::ObjectKey as Key;
 pub use config::Config;
+pub use context::Context;
 pub use controller::Controller;
 pub use descriptor::{
-    Delivery, Descriptor, Index, Map, Permission, Predicate, Projection, RateLimiter, Schedule, Watch,
+    Delivery, Descriptor, Index, Map, Permission, Predicate, Projection, RateLimiter, Schedule, Verb, Watch,
 };
+pub use error::{ApiStatus, DecodeError, Error, Refusal, RefusalReason, StatusCause};
 pub use failure::Failure;
-pub use handler::{Deleted, EventHandler};
+pub use handler::{Added, Deleted, Event, EventHandler, Updated};
+pub use key::Key;
 pub use kind::Kind;
-pub use object::{Object, OwnerReference};
-pub use pilothouse_sdk_macros::{batch_reconciler, controller, event_handler, reconciler};
-pub use reconciler::{BatchReconciler, Outcome, Reconciler, Request};
+pub use object::Object;
+pub use owner::OwnerReference;
+pub use pilothouse_sdk_macros::{Resource, Schema, batch_reconciler, controller, event_handler, reconciler};
+pub use reconciler::{BatchReconciler, Outcome, Reasons, Reconciler, Request};
+pub use saved::State;
+pub use schema::Schema;
+pub use typed::{
+    Api, Condition, ConditionStatus, Conditions, Finalizer, Metadata, ObjectMetadata, Resource, Scope,
+    TypedObjects, Written, controller_reference, finalizer, owner_reference, set_controller_reference,
+};
 pub use {serde, serde_json};
 
 /// The items that most plugins use.
@@ -89,18 +110,20 @@ pub mod prelude {
     pub use std::time::Duration;
 
     pub use serde::{Deserialize, Serialize};
-    pub use serde_json::json;
+    pub use serde_json::{Value, json};
 
-    pub use crate::cache::{self, CacheError, Query};
+    pub use crate::cache::Query;
     pub use crate::client::{
-        self, ApiError, ApplyOptions, DeleteOptions, ListOptions, Preconditions, WriteOptions,
+        ApplyOptions, DeleteOptions, ListOptions, Preconditions, Propagation, WriteOptions,
     };
-    pub use crate::events;
-    pub use crate::queue;
+    pub use crate::http;
+    pub use crate::metrics::{Counter, Gauge, Histogram};
     pub use crate::{
-        BatchReconciler, Config, Controller, Deleted, Delivery, Descriptor, EventHandler, Failure, Index,
-        Key, Kind, Map, Object, Outcome, Permission, Predicate, Projection, RateLimiter, Reconciler, Request,
-        Schedule, Watch,
+        Added, BatchReconciler, Condition, ConditionStatus, Conditions, Config, Context, Controller, Deleted,
+        Delivery, Descriptor, Error, Event, EventHandler, Failure, Finalizer, Index, Key, Kind, Map,
+        Metadata, Object, ObjectMetadata, Outcome, OwnerReference, Permission, Predicate, Projection,
+        RateLimiter, Reconciler, Refusal, Request, Resource, Schedule, Schema, State, Updated, Verb, Watch,
+        Written, controller_reference, finalizer, owner_reference, set_controller_reference,
     };
     pub use crate::{debug, error, info, trace, warn};
 }
@@ -113,4 +136,7 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guests.md")]
     struct Guests;
+
+    #[doc = include_str!("../README.md")]
+    struct Crate;
 }

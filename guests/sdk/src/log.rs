@@ -2,7 +2,7 @@
 //! [`warn!`](crate::warn) and [`error!`](crate::error). The host adds the plugin, its generation, and the key and
 //! reconcile id of the running call.
 //!
-//! ```no_run
+//! ```
 //! # use pilothouse_sdk::prelude::*;
 //! # let (name, total, done, all) = ("a", 1, 2, 3);
 //! info!("wrote the ConfigMap", node = name, pods = total);
@@ -12,18 +12,20 @@
 //!
 //! The text is a format string with its arguments. Named arguments after it become fields of the line; their types must
 //! implement `Display`. Arguments are evaluated only if the host logs lines of that level.
+//!
+//! In native builds the lines go to the [`testing::World`](crate::testing::World) of the thread, or to standard error.
 
-use crate::bindings::imports::log as raw;
 pub use crate::bindings::imports::log::Level;
+use crate::sys;
 
 /// Whether the host logs lines of this level. The macros check this themselves.
 pub fn enabled(level: Level) -> bool {
-    raw::enabled(level)
+    sys::log_enabled(level)
 }
 
 /// Writes a line with fields (name and value). Prefer the macros.
 pub fn write(level: Level, message: &str, fields: &[(String, String)]) {
-    raw::write(level, message, fields);
+    sys::log_write(level, message, fields);
 }
 
 /// Shared implementation of the five macros. Sorts the tokens after the text into format arguments and fields.

@@ -1,20 +1,18 @@
 //! [`List`]: a live list, fetched page by page during the iteration.
 
-use super::{ApiError, ListOptions, options};
-use crate::bindings::imports::client as raw;
-use crate::{Kind, Object};
+use super::ListOptions;
+use crate::{Context, Error, Kind, Object};
 
 /// Iterator over the objects of a live list. It ends after an error. If the continue token has expired
-/// ([`ApiError::is_expired`]), start the list again.
-#[derive(Debug)]
-pub struct List {
-    pages: Pages,
-    page: std::vec::IntoIter<Object>,
+/// ([`Error::is_expired`]), start the list again.
+pub struct List<'call> {
+    pages: Pages<'call>,
+    page: std::vec::IntoIter<Object<'call>>,
 }
 
 /// Iterator over the pages of a live list.
-#[derive(Debug)]
-pub struct Pages {
+pub struct Pages<'call> {
+    ctx: &'call Context,
     kind: Kind,
     /// Options of the next page; `None` after the last page.
     next: Option<ListOptions>,
@@ -22,29 +20,32 @@ pub struct Pages {
 
 /// One page of a live list.
 #[derive(Debug)]
-pub struct Page {
+#[non_exhaustive]
+pub struct Page<'call> {
     /// The objects.
-    pub items: Vec<Object>,
+    pub items: Vec<Object<'call>>,
     /// The resource version of the list.
     pub resource_version: String,
+    /// How many objects follow, if the server says so.
+    pub remaining_items: Option<u64>,
 }
 
-impl List {
-    pub(super) fn new(kind: &Kind, options: &ListOptions) -> Self {
+impl<'call> List<'call> {
+    pub(super) fn new(ctx: &'call Context, kind: &Kind, options: &ListOptions) -> Self {
         Self {
-            pages: Pages { kind: kind.clone(), next: Some(options.clone()) },
+            pages: Pages { ctx, kind: kind.clone(), next: Some(options.clone()) },
             page: Vec::new().into_iter(),
         }
     }
 
     /// Iterates over pages instead of objects.
-    pub fn pages(self) -> Pages {
+    pub fn pages(self) -> Pages<'call> {
         self.pages
     }
 }
 
-impl Iterator for List {
-    type Item = Result<Object, ApiError>;
+impl<'call> Iterator for List<'call> {
+    type Item = Result<Object<'call>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -60,22 +61,27 @@ impl Iterator for List {
     }
 }
 
-impl Iterator for Pages {
-    type Item = Result<Page, ApiError>;
+impl<'call> Iterator for Pages<'call> {
+    type Item = Result<Page<'call>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut options = self.next.take()?;
-        let page = match raw::list(&self.kind.raw(), &options::text(&options)) {
+        let page = match self.ctx.host().client_list(self.ctx.cluster(), &self.kind, &options.raw()) {
             Ok(page) => page,
             Err(error) => return Some(Err(error.into())),
         };
         if page.continue_token.is_some() {
             // The token already determines the version; the API server rejects both together.
             options.resource_version = None;
+            options.version_match = None;
             options.continue_token = page.continue_token;
             self.next = Some(options);
         }
         let items = page.items.into_iter().map(Object::new).collect();
-        Some(Ok(Page { items, resource_version: page.resource_version }))
+        Some(Ok(Page {
+            items,
+            resource_version: page.resource_version,
+            remaining_items: page.remaining_items,
+        }))
     }
 }

@@ -1,5 +1,6 @@
 //! [`Index`]: a lookup of watched objects by a value. Part of a [`Descriptor`](crate::Descriptor), read with
-//! [`cache::by_index`](crate::cache::by_index) and [`cache::index_values`](crate::cache::index_values).
+//! [`Query::by_index`](crate::cache::Query::by_index) and
+//! [`Cache::index_values`](crate::cache::Cache::index_values).
 
 use serde::Serialize;
 

@@ -20,13 +20,13 @@ use serde::Serialize;
 
 pub use index::Index;
 pub use map::Map;
-pub use permission::Permission;
+pub use permission::{Permission, Verb};
 pub use projection::Projection;
 pub use rate_limiter::RateLimiter;
 pub use schedule::Schedule;
 pub use watch::{Delivery, Predicate, Watch};
 
-use crate::duration;
+use crate::{Resource, duration};
 
 /// The descriptor of a plugin: its watches, indexes, requested permissions and settings.
 ///
@@ -72,6 +72,9 @@ pub struct Descriptor {
     outgoing_hosts: Vec<String>,
     #[serde(flatten)]
     more: BTreeMap<String, serde_json::Value>,
+    /// The first mistake of the builder.
+    #[serde(skip)]
+    mistake: Option<String>,
 }
 
 impl Descriptor {
@@ -92,6 +95,7 @@ impl Descriptor {
             permissions: Vec::new(),
             outgoing_hosts: Vec::new(),
             more: BTreeMap::new(),
+            mistake: None,
         }
     }
 
@@ -102,7 +106,82 @@ impl Descriptor {
         self
     }
 
-    /// Adds an index over a watched kind, for [`cache::by_index`](crate::cache::by_index).
+    /// Watches the objects of a type that the objects of the first watch control: a change of such an object reconciles
+    /// its controller. What is written to them is declared with [`writes`](Descriptor::writes).
+    ///
+    /// ```
+    /// # use pilothouse_sdk::prelude::*;
+    /// # #[derive(Resource, Serialize, Deserialize)]
+    /// # #[resource(group = "example.com", version = "v1")]
+    /// # struct Foo { metadata: Metadata, status: Option<()> }
+    /// # #[derive(Resource, Serialize, Deserialize)]
+    /// # #[resource(group = "apps", version = "v1")]
+    /// # struct Deployment { metadata: Metadata }
+    /// let descriptor = Descriptor::new("foo-controller")
+    ///     .watch(Watch::of::<Foo>().predicate(Predicate::GenerationChanged))
+    ///     .owns::<Deployment>()
+    ///     .writes::<Deployment>(Verb::APPLY)
+    ///     .writes_status::<Foo>()
+    ///     .records_events();
+    /// ```
+    #[must_use]
+    pub fn owns<K: Resource>(mut self) -> Self {
+        let Some(owner) = self.watches.first().map(|watch| watch.kind().clone()) else {
+            self.mistake.get_or_insert(format!(
+                "`owns::<{}>()` needs a watch of the owner before it: `.watch(Watch::of::<Owner>())`",
+                K::resource_kind().kind()
+            ));
+            return self;
+        };
+        let owner = crate::Kind::from_parts(owner.group, owner.version, owner.kind);
+        self.watch(Watch::of::<K>().map(Map::controller(&owner)))
+    }
+
+    /// Asks for the permission to write objects of a type: in the namespaces that its watches are limited to, or
+    /// everywhere.
+    #[must_use]
+    pub fn writes<K: Resource>(self, verbs: impl IntoIterator<Item = Verb>) -> Self {
+        let permission = Permission::of::<K>().verbs(verbs);
+        self.limited::<K>(permission)
+    }
+
+    /// Asks for the permission to write the status of objects of a type, as [`writes`](Descriptor::writes).
+    #[must_use]
+    pub fn writes_status<K: Resource>(self) -> Self {
+        let permission = Permission::subresource_of::<K>("status");
+        self.limited::<K>(permission)
+    }
+
+    /// Asks for the permission to record Events everywhere.
+    #[must_use]
+    pub fn records_events(self) -> Self {
+        self.permission(Permission::new("", ["events"]).verbs([Verb::Create]))
+    }
+
+    /// Adds a permission, limited to the namespaces of the watches of a type.
+    fn limited<K: Resource>(self, permission: Permission) -> Self {
+        let kind = KindFields::from(K::resource_kind());
+        let watches: Vec<&Watch> = self.watches.iter().filter(|watch| *watch.kind() == kind).collect();
+        if watches.is_empty() || watches.iter().any(|watch| watch.only_namespaces().is_empty()) {
+            return self.permission(permission);
+        }
+        let namespaces = strings(watches.iter().flat_map(|watch| watch.only_namespaces()));
+        self.permission(permission.namespaces(namespaces))
+    }
+
+    /// All permissions: those of typed watches, and those that were asked for.
+    fn all_permissions(&self) -> Vec<Permission> {
+        let watched = self.watches.iter().filter_map(Watch::permission);
+        let mut all: Vec<Permission> = Vec::new();
+        for permission in watched.chain(self.permissions.iter().cloned()) {
+            if !all.iter_mut().any(|own| own.absorb(&permission)) {
+                all.push(permission);
+            }
+        }
+        all
+    }
+
+    /// Adds an index over a watched kind, for [`Query::by_index`](crate::cache::Query::by_index).
     #[must_use]
     pub fn index(mut self, index: Index) -> Self {
         self.indexes.push(index);
@@ -186,9 +265,14 @@ impl Descriptor {
     /// Serializes the descriptor as JSON.
     ///
     /// # Errors
-    /// When a value given to [`field`](Self::field) cannot be serialized.
+    /// When the builder was misused, or a value given to [`field`](Self::field) cannot be serialized.
     pub fn to_json(&self) -> Result<Vec<u8>, String> {
-        serde_json::to_vec(self).map_err(|error| format!("the descriptor cannot be written as JSON: {error}"))
+        if let Some(mistake) = &self.mistake {
+            return Err(mistake.clone());
+        }
+        let whole = Self { permissions: self.all_permissions(), ..self.clone() };
+        serde_json::to_vec(&whole)
+            .map_err(|error| format!("the descriptor cannot be written as JSON: {error}"))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::Kind;
 /// `apiVersion`, `kind` and `metadata` are always kept, and so are the fields that predicates, maps, field selectors
 /// and indexes of the descriptor use. The host may keep more fields for another plugin. Objects of such a kind return
 /// `true` from [`is_partial`](crate::Object::is_partial), and the host refuses to write their body back. Read the
-/// object with [`client::get`](crate::client::get) first, or send a patch of the changed fields.
+/// object with [`Client::get`](crate::client::Client::get) first, or send a patch of the changed fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Projection {
     #[serde(flatten)]

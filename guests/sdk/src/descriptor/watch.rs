@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 
-use super::{KindFields, Map, strings};
-use crate::Kind;
+use super::{KindFields, Map, Permission, strings};
+use crate::{Kind, Resource};
 
 /// The objects that the plugin watches, and can read from the [`cache`](crate::cache).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Watch {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     #[serde(flatten)]
     kind: KindFields,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -23,12 +25,16 @@ pub struct Watch {
     map: Option<Map>,
     #[serde(skip_serializing_if = "Option::is_none")]
     delivery: Option<Delivery>,
+    /// The permission that the watch needs, if its type knows the plural.
+    #[serde(skip)]
+    permission: Option<Permission>,
 }
 
 impl Watch {
     /// All objects of a kind, in all namespaces that are granted.
     pub fn new(kind: Kind) -> Self {
         Self {
+            name: None,
             kind: kind.into(),
             namespaces: Vec::new(),
             label_selector: None,
@@ -36,7 +42,40 @@ impl Watch {
             predicates: Vec::new(),
             map: None,
             delivery: None,
+            permission: None,
         }
+    }
+
+    /// All objects of a type, in all namespaces that are granted. The descriptor then asks for the permission to read
+    /// them by itself.
+    pub fn of<K: Resource>() -> Self {
+        Self { permission: Some(Permission::of::<K>()), ..Self::new(Kind::of::<K>()) }
+    }
+
+    /// The permission that the watch needs, if that is known.
+    pub(super) fn permission(&self) -> Option<Permission> {
+        let permission = self.permission.clone()?;
+        if self.namespaces.is_empty() {
+            Some(permission)
+        } else {
+            Some(permission.namespaces(&self.namespaces))
+        }
+    }
+
+    pub(super) fn kind(&self) -> &KindFields {
+        &self.kind
+    }
+
+    /// The namespaces that the watch is limited to; none for all.
+    pub(super) fn only_namespaces(&self) -> &[String] {
+        &self.namespaces
+    }
+
+    /// Names the watch, for event handlers: [`Added::watch`](crate::Added::watch). Unique in the descriptor.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
     }
 
     /// Limits the watch to these namespaces.

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use wasip2::http::types::{ErrorCode, HeaderError};
+#[cfg(any(test, target_family = "wasm"))]
+use wasip2::http::types::ErrorCode;
+#[cfg(target_family = "wasm")]
+use wasip2::http::types::HeaderError;
 
 use crate::Failure;
 
@@ -54,6 +57,21 @@ impl Error {
         Self { kind, message: message.into() }
     }
 
+    /// An error of this kind, for tests that answer requests.
+    pub fn of_kind(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::new(kind, message)
+    }
+
+    /// The error for a host that is not granted.
+    pub(crate) fn denied(authority: &str) -> Self {
+        Self::new(
+            ErrorKind::Denied,
+            format!(
+                "{authority} is not granted: add it, as host:port, to spec.outgoingHosts of the plugin's manifest"
+            ),
+        )
+    }
+
     /// Whether the manifest does not grant the host; nothing was sent.
     pub fn is_denied(&self) -> bool {
         self.kind == ErrorKind::Denied
@@ -74,16 +92,12 @@ impl Error {
     }
 
     /// Converts an error code of `wasi:http`.
+    #[cfg(any(test, target_family = "wasm"))]
     pub(super) fn from_code(code: &ErrorCode, authority: &str) -> Self {
         use ErrorCode as C;
         use ErrorKind as K;
         let (kind, message) = match code {
-            C::HttpRequestDenied => (
-                K::Denied,
-                format!(
-                    "{authority} is not granted: add it, as host:port, to spec.outgoingHosts of the plugin's manifest"
-                ),
-            ),
+            C::HttpRequestDenied => return Self::denied(authority),
             C::DestinationIpProhibited => (
                 K::AddressProhibited,
                 format!(
@@ -152,6 +166,7 @@ impl Error {
     }
 
     /// The error for a header that the host rejects.
+    #[cfg(target_family = "wasm")]
     pub(super) fn from_header(name: &str, error: HeaderError) -> Self {
         let why = match error {
             HeaderError::Forbidden => "is set by the host",

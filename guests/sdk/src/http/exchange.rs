@@ -16,11 +16,12 @@ use wasip2::io::streams::{OutputStream, StreamError};
 
 use super::url::Url;
 use super::{Error, ErrorKind, Headers, Request, Response};
+use crate::Context;
 
 /// Maximum number of bytes of one read.
 const READ: u64 = 64 << 10;
 
-pub(super) fn run(request: &Request) -> Result<Response, Error> {
+pub(super) fn run(_ctx: &Context, request: &Request) -> Result<Response, Error> {
     let url = Url::parse(&request.url).map_err(|reason| Error::new(ErrorKind::Invalid, reason))?;
     let deadline = request.timeout.map(|whole| monotonic_clock::subscribe_duration(nanoseconds(whole)));
     let exchange = Exchange { authority: url.authority, deadline };

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::exchange;
 use super::{Error, ErrorKind, Response};
+use crate::Context;
 
 /// An HTTP request. The builder methods cannot fail: [`send`](Request::send) reports a malformed URL, header or body.
 ///
@@ -141,10 +142,10 @@ impl Request {
     /// # Errors
     /// When the request is malformed or not granted, the response is too large, or no complete response arrives in
     /// time.
-    pub fn send(self) -> Result<Response, Error> {
+    pub fn send(self, ctx: &Context) -> Result<Response, Error> {
         match &self.broken {
             Some(reason) => Err(Error::new(ErrorKind::Invalid, reason.clone())),
-            None => exchange::run(&self),
+            None => exchange::run(ctx, &self),
         }
     }
 }

@@ -18,6 +18,18 @@ pub struct Response {
 }
 
 impl Response {
+    /// A response, for tests that answer requests.
+    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, headers: Headers::default(), body: body.into() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.headers.0.push((name.into(), value.into()));
+        self
+    }
+
     /// Whether the status is 200 to 299.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)

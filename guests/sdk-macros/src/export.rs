@@ -1,0 +1,96 @@
+//! The attributes of the worlds. Each keeps its `impl` block as it is and adds a call of the SDK's macro `__export!`,
+//! with the spans of the block, so that errors point at the user's code.
+
+use proc_macro::TokenStream;
+use proc_macro2::{Span, TokenStream as Tokens};
+use quote::{quote, quote_spanned};
+use syn::parse::Parser;
+use syn::spanned::Spanned;
+use syn::{Error, GenericParam, Ident, ItemImpl, Path, Type, parse_quote};
+
+/// The arguments of an attribute.
+struct Arguments {
+    /// Path of the SDK.
+    sdk: Path,
+    /// The argument `state`, if it was given.
+    state: Option<Span>,
+}
+
+pub(crate) fn expand(arguments: TokenStream, item: TokenStream, world: &str, wanted: &str) -> TokenStream {
+    let item = Tokens::from(item);
+    let added =
+        exports(arguments.into(), &item, world, wanted).unwrap_or_else(|error| error.to_compile_error());
+    quote!(#item #added).into()
+}
+
+fn exports(arguments: Tokens, item: &Tokens, world: &str, wanted: &str) -> Result<Tokens, Error> {
+    let Arguments { sdk, state } = parse_arguments(arguments, world)?;
+    let guest = implementor(item, world, wanted)?;
+    let world = Ident::new(world, Span::call_site());
+    let state = state.map(|span| quote_spanned!(span=> , state));
+    Ok(quote_spanned!(guest.span()=> #sdk::__export!(#world, #guest #state);))
+}
+
+fn parse_arguments(arguments: Tokens, world: &str) -> Result<Arguments, Error> {
+    let mut parsed = Arguments { sdk: parse_quote!(::pilothouse_sdk), state: None };
+    let parser = syn::meta::parser(|meta| {
+        if meta.path.is_ident("state") {
+            parsed.state = Some(meta.path.span());
+            Ok(())
+        } else if meta.path.is_ident("crate") {
+            parsed.sdk = meta.value()?.parse()?;
+            Ok(())
+        } else {
+            Err(meta.error(format!(
+                "`#[{world}]` takes `state`, to export the type's `State` too, and `crate = path`, if the \
+                 dependency pilothouse-sdk has another name"
+            )))
+        }
+    });
+    parser.parse2(arguments)?;
+    Ok(parsed)
+}
+
+/// The type in `impl TRAIT for TYPE { … }`, if the block is one for the wanted trait.
+fn implementor(item: &Tokens, world: &str, wanted: &str) -> Result<Type, Error> {
+    let belongs = format!("`#[{world}]` belongs on an `impl {wanted} for …` block");
+    let block: ItemImpl = syn::parse2(item.clone()).map_err(|error| {
+        // An error inside an `impl` block is the user's; anything else is no `impl` block.
+        let is_impl = item.clone().into_iter().any(|token| token.to_string() == "impl");
+        if is_impl { error } else { Error::new_spanned(item, &belongs) }
+    })?;
+    let Some((_, path, _)) = &block.trait_ else {
+        return Err(Error::new_spanned(
+            &block.self_ty,
+            format!("{belongs}: write `impl {wanted} for {}`", text(&block.self_ty)),
+        ));
+    };
+    if path.segments.last().is_none_or(|segment| segment.ident != wanted) {
+        return Err(Error::new_spanned(
+            path,
+            format!(
+                "{belongs}; another trait has another attribute: `reconciler`, `batch_reconciler`, `event_handler` or `controller`"
+            ),
+        ));
+    }
+    // Lifetimes and types of the block would have to be chosen by the host, which knows none.
+    if let Some(parameter) = block.generics.params.first() {
+        let what = match parameter {
+            GenericParam::Lifetime(_) => "a lifetime",
+            GenericParam::Type(_) => "a type",
+            GenericParam::Const(_) => "a constant",
+        };
+        return Err(Error::new_spanned(
+            parameter,
+            format!(
+                "a component is of one type: this block has {what} as a parameter; put `#[{world}]` on a block \
+                 without parameters, such as `impl {wanted} for Controller<Concrete>`"
+            ),
+        ));
+    }
+    Ok(*block.self_ty)
+}
+
+fn text(ty: &Type) -> String {
+    quote!(#ty).to_string()
+}

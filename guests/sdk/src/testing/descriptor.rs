@@ -1,0 +1,312 @@
+//! The descriptor of the plugin under test, read from the document that the plugin gives to the host.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::grants::Rule;
+use super::selector::{self, Selector};
+use crate::sys::select;
+use crate::{Key, Kind};
+
+/// What the world takes from a descriptor.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Described {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) watches: Vec<WatchSpec>,
+    #[serde(default)]
+    indexes: Vec<IndexSpec>,
+    #[serde(default)]
+    projections: Vec<ProjectionSpec>,
+    #[serde(default)]
+    pub(super) permissions: Vec<Rule>,
+    #[serde(default)]
+    pub(super) outgoing_hosts: Vec<String>,
+    pub(super) max_batch: Option<usize>,
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WatchSpec {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    group: String,
+    version: String,
+    kind: String,
+    #[serde(default)]
+    namespaces: Vec<String>,
+    #[serde(default)]
+    label_selector: String,
+    #[serde(default)]
+    field_selector: String,
+    #[serde(default)]
+    predicates: Vec<PredicateSpec>,
+    pub(super) map: Option<MapSpec>,
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[allow(clippy::enum_variant_names, reason = "the names are those of the schema")]
+enum PredicateSpec {
+    GenerationChanged,
+    ResourceVersionChanged,
+    LabelsChanged,
+    AnnotationsChanged,
+    FieldChanged { path: String },
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(super) enum MapSpec {
+    #[serde(rename = "self")]
+    Itself,
+    Owner {
+        #[serde(default)]
+        group: String,
+        kind: String,
+        #[serde(default)]
+        controller_only: bool,
+    },
+    Label {
+        name: String,
+        #[serde(default)]
+        same_namespace: bool,
+    },
+    Field {
+        path: String,
+        #[serde(default)]
+        same_namespace: bool,
+    },
+    Handler,
+}
+
+#[derive(Deserialize)]
+struct IndexSpec {
+    #[serde(default)]
+    group: String,
+    kind: String,
+    name: String,
+    path: Option<String>,
+    label: Option<String>,
+    #[serde(rename = "where")]
+    only_where: Option<String>,
+    split: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ProjectionSpec {
+    #[serde(default)]
+    group: String,
+    kind: String,
+    fields: Vec<String>,
+}
+
+impl Described {
+    pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
+        let described: Self = serde_json::from_slice(json)
+            .map_err(|error| format!("the descriptor cannot be read: {error}"))?;
+        for watch in &described.watches {
+            Selector::parse(&watch.label_selector)?;
+            selector::check_fields(&watch.field_selector)?;
+        }
+        Ok(described)
+    }
+
+    pub(super) fn watches_of<'a>(&'a self, kind: &'a Kind) -> impl Iterator<Item = &'a WatchSpec> {
+        self.watches.iter().filter(|watch| watch.is_of(kind))
+    }
+
+    /// The fields that the host's store keeps of a kind; none if it keeps whole objects.
+    pub(super) fn projected(&self, kind: &Kind, object: &Value) -> Option<Value> {
+        let spec =
+            self.projections.iter().find(|spec| spec.group == kind.group() && spec.kind == kind.kind())?;
+        let watches = self.watches.iter().filter(|watch| watch.is_of_group(kind));
+        let indexes =
+            self.indexes.iter().filter(|index| index.group == spec.group && index.kind == spec.kind);
+        let mut kept: Vec<&str> = vec!["/apiVersion", "/kind", "/metadata"];
+        kept.extend(spec.fields.iter().map(String::as_str));
+        kept.extend(watches.flat_map(WatchSpec::used_fields));
+        kept.extend(indexes.flat_map(|index| [&index.path, &index.only_where]).flatten().map(String::as_str));
+        let mut projected = Value::Null;
+        for pointer in kept {
+            let segments: Vec<String> =
+                pointer.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
+            copy(object, &mut projected, &segments);
+        }
+        projected["metadata"]["annotations"]["pilothouse.dev/partial"] = "true".into();
+        Some(projected)
+    }
+
+    pub(super) fn has_index(&self, kind: &Kind, name: &str) -> bool {
+        self.index(kind, name).is_some()
+    }
+
+    fn index(&self, kind: &Kind, name: &str) -> Option<&IndexSpec> {
+        self.indexes
+            .iter()
+            .find(|index| index.name == name && index.group == kind.group() && index.kind == kind.kind())
+    }
+
+    /// The values of an object in an index.
+    pub(super) fn index_values(&self, kind: &Kind, name: &str, object: &Value) -> Vec<String> {
+        let Some(index) = self.index(kind, name) else { return Vec::new() };
+        if let Some(path) = &index.only_where
+            && select(object, path).is_none_or(|value| value.is_null())
+        {
+            return Vec::new();
+        }
+        let found = match (&index.path, &index.label) {
+            (Some(path), _) => select(object, path).map(texts).unwrap_or_default(),
+            (None, Some(label)) => texts(object["metadata"]["labels"][label].clone()),
+            (None, None) => texts(select(object, "/metadata/ownerReferences/[*]/uid").unwrap_or_default()),
+        };
+        let mut values: Vec<String> = match &index.split {
+            Some(separator) => found
+                .iter()
+                .flat_map(|text| text.split(separator.as_str()))
+                .map(|text| text.trim().to_owned())
+                .filter(|text| !text.is_empty())
+                .collect(),
+            None => found,
+        };
+        values.sort_unstable();
+        values.dedup();
+        values
+    }
+}
+
+/// The texts of a value: a string, a number, a boolean, or a list of them.
+fn texts(value: Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Number(number) => vec![number.to_string()],
+        Value::Bool(flag) => vec![flag.to_string()],
+        Value::Array(values) => values.into_iter().flat_map(texts).collect(),
+        Value::Null | Value::Object(_) => Vec::new(),
+    }
+}
+
+impl WatchSpec {
+    /// The name, or the kind if it has none.
+    pub(super) fn name(&self) -> &str {
+        if self.name.is_empty() { &self.kind } else { &self.name }
+    }
+
+    pub(super) fn is_of(&self, kind: &Kind) -> bool {
+        self.group == kind.group() && self.kind == kind.kind() && self.version == kind.version()
+    }
+
+    /// Whether it is of this group and kind, in any version.
+    pub(super) fn is_of_group(&self, kind: &Kind) -> bool {
+        self.group == kind.group() && self.kind == kind.kind()
+    }
+
+    pub(super) fn covers_namespace(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|own| own == "*" || own == namespace)
+    }
+
+    /// Whether an object is among those that the watch selects.
+    pub(super) fn selects(&self, object: &Value) -> bool {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        self.covers_namespace(namespace)
+            && Selector::parse(&self.label_selector).is_ok_and(|selector| selector.matches(object))
+            && selector::fields_match(&self.field_selector, object)
+    }
+
+    /// The fields that predicates and the map use.
+    fn used_fields(&self) -> impl Iterator<Item = &str> {
+        let compared = self.predicates.iter().filter_map(|predicate| match predicate {
+            PredicateSpec::FieldChanged { path } => Some(path.as_str()),
+            _ => None,
+        });
+        let mapped = match &self.map {
+            Some(MapSpec::Field { path, .. }) => Some(path.as_str()),
+            _ => None,
+        };
+        compared.chain(mapped)
+    }
+
+    /// Whether an update passes the predicates.
+    pub(super) fn passes(&self, old: &Value, new: &Value) -> bool {
+        let differs = |path: &str| select(old, path) != select(new, path);
+        self.predicates.iter().all(|predicate| match predicate {
+            PredicateSpec::GenerationChanged => differs("/metadata/generation"),
+            PredicateSpec::ResourceVersionChanged => differs("/metadata/resourceVersion"),
+            PredicateSpec::LabelsChanged => differs("/metadata/labels"),
+            PredicateSpec::AnnotationsChanged => differs("/metadata/annotations"),
+            PredicateSpec::FieldChanged { path } => differs(path),
+        })
+    }
+}
+
+/// Copies the value at a path, with the elements of lists at their places.
+fn copy(from: &Value, to: &mut Value, path: &[String]) {
+    let Some((name, rest)) = path.split_first() else {
+        *to = from.clone();
+        return;
+    };
+    match from {
+        Value::Array(elements) if name == "[*]" => {
+            if !to.is_array() {
+                *to = Value::Array(vec![Value::Null; elements.len()]);
+            }
+            for (place, element) in elements.iter().enumerate() {
+                copy(element, &mut to[place], rest);
+            }
+        }
+        Value::Object(fields) if name == "[*]" => {
+            fields.iter().for_each(|(name, value)| copy(value, &mut to[name], rest));
+        }
+        Value::Object(fields) => {
+            if let Some(value) = fields.get(name) {
+                copy(value, &mut to[name], rest);
+            }
+        }
+        _ => {}
+    }
+}
+
+impl MapSpec {
+    /// The keys of one state of an object. `is_namespaced` says whether objects of a kind have a namespace.
+    pub(super) fn keys(&self, object: &Value, is_namespaced: &dyn Fn(&str, &str) -> bool) -> Vec<Key> {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let named = |value: Value, same_namespace: bool| -> Vec<Key> {
+            let key = |text: String| {
+                if same_namespace { Some(Key::namespaced(namespace, text)) } else { text.parse().ok() }
+            };
+            texts(value).into_iter().filter_map(key).collect()
+        };
+        match self {
+            Self::Itself => {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                vec![Key::namespaced(namespace, name)]
+            }
+            Self::Owner { group, kind, controller_only } => {
+                let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+                let text = |owner: &Value, field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+                owners
+                    .iter()
+                    .filter(|owner| {
+                        let own = Kind::of_api_version(&text(owner, "apiVersion"), &text(owner, "kind"));
+                        own.group() == group
+                            && own.kind() == kind
+                            && (!controller_only || owner["controller"] == true)
+                    })
+                    .map(|owner| {
+                        let namespace = if is_namespaced(group, kind) { namespace } else { "" };
+                        Key::namespaced(namespace, text(owner, "name"))
+                    })
+                    .collect()
+            }
+            Self::Label { name, same_namespace } => {
+                named(object["metadata"]["labels"][name].clone(), *same_namespace)
+            }
+            Self::Field { path, same_namespace } => {
+                named(select(object, path).unwrap_or_default(), *same_namespace)
+            }
+            Self::Handler => Vec::new(),
+        }
+    }
+}

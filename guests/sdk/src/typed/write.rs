@@ -1,0 +1,157 @@
+//! Typed writes that write only what is different: methods of [`Context`].
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::merge::{contains, merge_patch, replaces_list, transfer};
+use super::resource::to_value;
+use super::{ObjectMetadata, Resource};
+use crate::client::{ApplyOptions, WriteOptions};
+use crate::key::fnv1a;
+use crate::{Context, DecodeError, Error, Failure, Key, Kind, Object, Refusal};
+
+/// What a write did. Record an Event, or log a line, only if there was a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "Events and log lines belong to changes only"]
+pub enum Written {
+    /// The object did not exist, and was created.
+    Created,
+    /// The object was changed.
+    Changed,
+    /// Nothing was written.
+    Unchanged,
+}
+
+impl Written {
+    /// Whether anything was written.
+    pub fn is_change(self) -> bool {
+        self != Self::Unchanged
+    }
+}
+
+/// The annotation with the hash of what was applied last. See [`Context::apply`].
+const APPLIED: &str = "pilothouse.dev/applied";
+
+impl Context {
+    /// Applies an object without its status (server-side apply), and takes over fields of other managers. Creates it if
+    /// it is missing.
+    ///
+    /// Nothing is sent when nothing would change. That is known from the cache, and from an annotation that the applied
+    /// object gets, `pilothouse.dev/applied`, with a hash of all that was applied. If the cached object has the hash of
+    /// this object, no field was removed since; if it has every field with the same value (and lists of the same
+    /// length), nobody changed one. Values that the API server writes in another form (`1000m` as `1`) look like a
+    /// change: the call is made, and changes nothing. For a kind that the descriptor does not watch the call is always
+    /// made.
+    ///
+    /// Needs the verbs `create` and `patch`.
+    ///
+    /// # Errors
+    /// See [`client`](crate::client).
+    pub fn apply<K: Resource>(&self, object: &K) -> Result<Written, Error> {
+        let (kind, key) = (Kind::of::<K>(), object.key());
+        let mut wanted = without_status(to_value(object)?);
+        let hash = format!("{:016x}", fnv1a(&wanted.to_string()));
+        annotate(&mut wanted, &hash);
+        // A refusal only means that nothing is known: the kind is not watched, or may not be read.
+        let cached = self.cache().get(&kind, &key).ok().flatten();
+        if let Some(cached) = &cached
+            && cached.annotation(APPLIED).as_deref() == Some(&hash)
+            && contains(&cached.parse::<Value>()?, &wanted)
+        {
+            return Ok(Written::Unchanged);
+        }
+        let applied = self.client().apply(&kind, &key, &wanted, &ApplyOptions::force())?;
+        Ok(match cached {
+            Some(cached) if cached.resource_version() == applied.resource_version() => Written::Unchanged,
+            Some(_) => Written::Changed,
+            // A generation or a time of creation would not tell a new object from an old one.
+            None => Written::Created,
+        })
+    }
+
+    /// Creates an object, or changes it: the closure makes of the object, or of a default one with this key, what it
+    /// should be. Nothing is sent if that is equal.
+    ///
+    /// The object is read from the cache, or live if the descriptor does not watch its kind. A change is sent as a patch
+    /// with what is different, and only for the version that was read. So fields of the kind that the type does not have
+    /// stay as they are; of a list whose length changes they are lost. The status is not written.
+    ///
+    /// Needs the verbs `create` and `patch`.
+    ///
+    /// # Errors
+    /// That of the closure, and those of [`client`](crate::client).
+    pub fn create_or_update<K: Resource + Default>(
+        &self,
+        key: &Key,
+        mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
+    ) -> Result<Written, Failure> {
+        let kind = Kind::of::<K>();
+        let Some(present) = self.read(&kind, key)? else {
+            let mut object = K::default();
+            object.metadata_mut().set_key(key);
+            mutate(&mut object)?;
+            self.client().create(&kind, &without_status(to_value(&object)?), &WriteOptions::default())?;
+            return Ok(Written::Created);
+        };
+        let whole: Value = present.parse()?;
+        let mut object: K = parse(&kind, key, &whole)?;
+        let before = without_status(to_value(&object)?);
+        mutate(&mut object)?;
+        let changed = transfer(&whole, &before, &without_status(to_value(&object)?));
+        let Some(mut patch) = merge_patch(&whole, &changed) else { return Ok(Written::Unchanged) };
+        patch["metadata"]["resourceVersion"] = present.resource_version().into();
+        self.client().patch_merge(&kind, key, &patch, &WriteOptions::default())?;
+        Ok(Written::Changed)
+    }
+
+    /// Makes the status of an object this one. Sends a merge patch with what is different from the status in `object`,
+    /// and nothing if that is nothing. If a list is replaced, such as the conditions, the object must still be in the
+    /// version of `object`: other writers lose no entries.
+    ///
+    /// Needs the verb `patch` on the kind's subresource `status`.
+    ///
+    /// # Errors
+    /// See [`client`](crate::client).
+    pub fn patch_status<K: Resource>(&self, object: &K, status: &impl Serialize) -> Result<Written, Error> {
+        let wanted = serde_json::to_value(status)
+            .map_err(|error| Refusal::invalid(format!("the status cannot be written as JSON: {error}")))?;
+        let present = serde_json::to_value(object)
+            .ok()
+            .and_then(|mut object| object.get_mut("status").map(Value::take))
+            .filter(|status| !status.is_null())
+            .unwrap_or_else(|| Value::Object(Map::new()));
+        let Some(patch) = merge_patch(&present, &wanted) else { return Ok(Written::Unchanged) };
+        let mut body = json!({"status": patch});
+        if replaces_list(&body) && !object.metadata().resource_version().is_empty() {
+            body["metadata"] = json!({"resourceVersion": object.metadata().resource_version()});
+        }
+        let (kind, key) = (Kind::of::<K>(), object.key());
+        self.client().patch_merge(&kind, &key, &body, &WriteOptions::status())?;
+        Ok(Written::Changed)
+    }
+
+    /// An object from the cache, or live if its kind is not watched.
+    fn read(&self, kind: &Kind, key: &Key) -> Result<Option<Object<'_>>, Error> {
+        match self.cache().get(kind, key) {
+            Err(refusal) if refusal.is_not_watched() => self.client().get_opt(kind, key),
+            result => Ok(result?),
+        }
+    }
+}
+
+/// The status has a call of its own, and would be different each time.
+fn without_status(mut object: Value) -> Value {
+    if let Value::Object(fields) = &mut object {
+        fields.remove("status");
+    }
+    object
+}
+
+fn annotate(object: &mut Value, hash: &str) {
+    object["metadata"]["annotations"][APPLIED] = hash.into();
+}
+
+fn parse<K: Resource>(kind: &Kind, key: &Key, value: &Value) -> Result<K, Error> {
+    K::deserialize(value)
+        .map_err(|error| DecodeError::new(format_args!("{} {key}", kind.kind()), &error).into())
+}

@@ -1,0 +1,36 @@
+//! Schemas that cannot be made.
+
+use pilothouse_sdk::prelude::*;
+use std::time::Duration;
+
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "example.com", version = "v1", crd)]
+struct Site {
+    metadata: Metadata,
+    spec: SiteSpec,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SiteSpec {
+    image: String,
+}
+
+#[derive(Schema, Serialize, Deserialize)]
+struct Flat {
+    #[serde(flatten)]
+    rest: SiteSpec,
+}
+
+#[derive(Schema, Serialize, Deserialize)]
+enum Choice {
+    Name(String),
+}
+
+#[derive(Schema)]
+struct Timed {
+    after: Duration,
+    #[schema(minimun = 1)]
+    misspelt: u32,
+}
+
+fn main() {}

@@ -1,0 +1,80 @@
+//! A `where` clause, a type with a concrete parameter, `state`, and a dependency of another name.
+
+// A manifest may say `sdk = { package = "pilothouse-sdk", … }`.
+extern crate pilothouse_sdk as sdk;
+
+use sdk::prelude::*;
+
+struct Inner;
+
+struct Wrapper<T>(T);
+
+impl State for Wrapper<Inner> {
+    fn save(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn restore(&mut self, _saved: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[sdk::reconciler(state, crate = sdk)]
+impl Reconciler for Wrapper<Inner>
+where
+    Inner: Sized,
+{
+    fn describe(_config: &Config) -> Result<Descriptor, String> {
+        Ok(Descriptor::new("wrapper"))
+    }
+
+    fn new(_config: &Config) -> Result<Self, String> {
+        Ok(Self(Inner))
+    }
+
+    fn reconcile(&mut self, _ctx: &Context, _request: &Request) -> Result<Outcome, Failure> {
+        let Self(Inner) = self;
+        Ok(Outcome::Done)
+    }
+}
+
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "example.com", version = "v1", crate = sdk, scope = "Cluster", crd)]
+#[serde(rename_all = "camelCase")]
+struct Thing {
+    metadata: Metadata,
+    the_spec: Spec,
+}
+
+#[derive(Schema, Serialize, Deserialize)]
+#[schema(crate = sdk)]
+struct Spec {
+    r#type: String,
+    #[serde(with = "hex")]
+    #[schema(json = r#"{"type":"string","format":"byte"}"#)]
+    bytes: Vec<u8>,
+    #[serde(skip)]
+    cached: u8,
+}
+
+mod hex {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&String::from_utf8_lossy(bytes))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        Ok(String::deserialize(from)?.into_bytes())
+    }
+}
+
+fn main() {
+    use sdk::schema::CustomResource;
+    assert_eq!((Thing::resource_plural(), Thing::resource_scope()), ("things".into(), sdk::Scope::Cluster));
+    let schema = Thing::crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+    assert_eq!(schema["properties"]["theSpec"]["properties"]["bytes"]["format"], "byte");
+    assert_eq!(schema["properties"]["theSpec"]["required"], sdk::serde_json::json!(["type", "bytes"]));
+    let spec = Spec { r#type: String::new(), bytes: Vec::new(), cached: 0 };
+    assert_eq!((spec.r#type.len(), spec.bytes.len(), spec.cached), (0, 0, 0));
+}
