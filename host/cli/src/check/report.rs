@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use pilothouse_plugin::{Description, IndexSource, KeyMap, Rule};
+use pilothouse_plugin::{Description, IndexSource, KeyMap, Rule, printable};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -92,8 +92,8 @@ impl Report {
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: &dyn Display| {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{:<16}{value}", format!("{name}:"));
+            // The component chose much of it. Writing to a string cannot fail.
+            let _ = writeln!(text, "{:<16}{}", format!("{name}:"), printable(&value.to_string()));
         };
         let component_bytes = u64::try_from(self.component_bytes).unwrap_or(u64::MAX);
         line("component", &format_args!("{}, {}", self.component, size(component_bytes)));
@@ -185,6 +185,8 @@ fn rule_text(rule: &Rule) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_plugin::DescriptorLimits;
+
     use super::*;
     use crate::inspect::interfaces::{Import, meaning};
 
@@ -232,5 +234,17 @@ mod tests {
         assert_eq!(export_names(&interfaces), ["reconcile", "a:b/c@1.0.0"]);
         let grouped: Vec<String> = grouped(&interfaces).into_iter().map(|(names, _)| names).collect();
         assert_eq!(grouped, ["types, log", "wasi:io, wasi:cli", "wasi:http", "wasi:sockets"]);
+    }
+
+    #[test]
+    fn what_a_component_chose_cannot_move_the_cursor() {
+        let text = r#"{"apiVersion":"pilothouse.dev/describe/v1alpha1","name":"p","watches":[{"version":"v1","kind":"A\u001b[2J\nB"}]}"#;
+        let description =
+            Description::parse(text.as_bytes(), World::Reconciler, &DescriptorLimits::default());
+        let interfaces = Interfaces { exports: vec!["a\u{1b}b".to_owned()], ..Interfaces::default() };
+        let report = Report { parsed: Some(description.unwrap()), interfaces, ..Report::default() };
+        let text = report.text();
+        assert!(text.contains("\\u{1b}[2J") && text.contains("a\\u{1b}b"), "{text}");
+        assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.contains(':')), "{text}");
     }
 }
