@@ -256,12 +256,9 @@ impl World {
     // The host.
 
     /// Grants a permission that the descriptor does not ask for.
-    ///
-    /// # Panics
-    /// When the permission cannot be written as JSON, which none is.
     pub fn grant(&self, permission: &Permission) {
-        let rule = serde_json::to_value(permission).and_then(serde_json::from_value);
-        self.state().grants.push(rule.unwrap_or_else(|error| panic!("{error}")));
+        // What a permission writes is what a rule reads.
+        self.state().grants.extend(serde_json::from_str::<super::grants::Rule>(&permission.json()));
     }
 
     /// Takes all permissions away that the plugin has for a verb on a resource: `revoke("apps", "deployments", Verb::Patch)`.
