@@ -66,10 +66,14 @@ pub struct User {
 
 /// The object of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct ObjectRef {
+    /// The API group; empty for the core group, and on the development server.
+    pub api_group: String,
     /// The plural resource name.
     pub resource: String,
+    /// The subresource; empty on the development server.
+    pub subresource: String,
     /// The namespace.
     pub namespace: String,
     /// The name.
@@ -141,6 +145,7 @@ fn event(served: Served) -> Event {
             resource: served.resource,
             namespace: served.namespace,
             name: served.name,
+            ..ObjectRef::default()
         }),
         response_status: (served.code > 0).then_some(Response { code: served.code }),
     }

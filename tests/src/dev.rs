@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::cargo::{self, Build};
+use crate::cli;
 use crate::http::{self, Response};
 use crate::poll::{self, Outcome};
 use crate::process::{self, Finished, Process};
-use crate::{Signal, host, paths};
+use crate::{Signal, paths};
 
 /// Time limit of a command that ends by itself.
 const COMMAND: Duration = Duration::from_secs(60);
@@ -35,15 +35,8 @@ pub struct Dev {
 
 /// The command `pilothouse dev ARGS` in a folder, with its caches in the same folder.
 pub fn command<A: AsRef<OsStr>>(dir: &Path, args: &[A]) -> Result<Command> {
-    let mut command = Command::new(host::built()?);
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| cargo::leaks(Build::Guest, name)) {
-            command.env_remove(name);
-        }
-    }
-    command.arg("dev").args(args).current_dir(dir);
-    command.env_remove("KUBECONFIG").env_remove("RUST_LOG").env("XDG_CACHE_HOME", dir.join("cache"));
-    command.env(MARK, dir);
+    let mut command = cli::command(dir, &["dev"])?;
+    command.args(args).env(MARK, dir);
     Ok(command)
 }
 

@@ -42,8 +42,9 @@ fn of_pilothouse(command: &str) -> Option<Vec<&str>> {
     } else {
         return None;
     };
+    let own = words[after..].iter().take_while(|word| !["|", "&&", ">", ">>", "<"].contains(word));
     // A shell takes the quotes of a word away.
-    Some(words[after..].iter().map(|word| word.trim_matches('\'')).collect())
+    Some(own.map(|word| word.trim_matches('\'')).collect())
 }
 
 #[test]
@@ -57,6 +58,28 @@ fn every_pilothouse_command_in_the_documents_is_parsed() {
     }
     for name in ["dev", "run", "status"] {
         assert!(seen.contains(name), "no document has a command `pilothouse {name}`: {seen:?}");
+    }
+}
+
+#[test]
+fn the_help_of_every_command_has_examples_and_they_are_parsed() {
+    let cli = Cli::command();
+    let shown = cli.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in [&cli].into_iter().chain(shown) {
+        let name = command.get_name();
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(help.starts_with("Examples:\n"), "{name}: {help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 120), "{name}: {help}");
+        // An example is a line in a shell; `source <(…)` runs one as well.
+        let lines =
+            help.lines().map(|line| line.trim().trim_start_matches("source <(").trim_end_matches(')'));
+        let examples: Vec<Vec<&str>> = lines.filter_map(of_pilothouse).collect();
+        assert!(examples.len() >= 2, "{name}: {help}");
+        for example in examples {
+            let parsed = Cli::command().try_get_matches_from(["pilothouse"].iter().chain(&example));
+            assert!(parsed.is_ok(), "{name}: {example:?}: {}", parsed.unwrap_err());
+            assert!(name == "pilothouse" || example.first() == Some(&name), "{name}: {example:?}");
+        }
     }
 }
 

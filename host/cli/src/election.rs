@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Name of the Lease unless told otherwise.
-const LEASE: &str = "pilothouse";
+pub(crate) const LEASE: &str = "pilothouse";
 
 #[derive(Args)]
 pub(crate) struct LeaderElectionArgs {
@@ -42,7 +42,8 @@ pub(crate) struct LeaderElectionArgs {
     leader_elect_retry_period: Duration,
 }
 
-fn lease(text: &str) -> Result<(String, String), String> {
+/// A Lease as `NAMESPACE/NAME`.
+pub(crate) fn lease(text: &str) -> Result<(String, String), String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
             Ok((namespace.to_owned(), name.to_owned()))

@@ -16,7 +16,15 @@ use pilothouse_object::{Gvk, Object, human_duration};
 
 use crate::table::Table;
 
+const EXAMPLES: &str = "Examples:
+  # Events of and about all plugins, in all namespaces
+  pilothouse events
+
+  # Those of one plugin in one namespace, and new ones as they come
+  pilothouse events --plugin pods-per-node -n default -w";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Events {
     /// Only Events of this plugin, and Events of hosts about it
     #[arg(long, value_name = "NAME")]

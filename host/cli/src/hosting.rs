@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Error, Result};
 use pilothouse_cache::{Compression, FactoryOptions, InformerOptions, SharedInformerFactory};
 use pilothouse_client::{Client, ClientOptions};
-use pilothouse_engine::{Compiler, Engine, EngineOptions};
+use pilothouse_engine::{Engine, EngineOptions};
 use pilothouse_manager::admin::AdminOptions;
 use pilothouse_manager::{Manager, ManagerOptions, Metrics, PluginThreads, admin};
 use tokio::net::TcpListener;
@@ -87,11 +87,7 @@ impl Hosting {
                 .await?;
         let engine = Engine::new(EngineOptions {
             cache_dir: options.cache_dir.map_or_else(default_cache_dir, Ok)?,
-            compiler: Compiler::Worker {
-                // Also when the file was replaced since the start.
-                program: PathBuf::from("/proc/self/exe"),
-                args: vec![worker::COMMAND.to_owned()],
-            },
+            compiler: worker::compiler(),
             instances: EngineOptions::DEFAULT_INSTANCES,
         })?;
         let admin = options.admin.listener.local_addr()?;
@@ -195,7 +191,8 @@ impl Hosting {
     }
 }
 
-fn default_cache_dir() -> Result<PathBuf> {
+/// The folder of compiled plugins unless another one is named.
+pub(crate) fn default_cache_dir() -> Result<PathBuf> {
     let from = |variable: &str| std::env::var_os(variable).filter(|v| !v.is_empty()).map(PathBuf::from);
     let base = from("XDG_CACHE_HOME").or_else(|| from("HOME").map(|home| home.join(".cache")));
     let base = base.context("neither XDG_CACHE_HOME nor HOME is set: name a folder with --cache-dir")?;

@@ -3,16 +3,27 @@
 //! A library, so that Cargo compiles it beside the code generation of the crates that it uses; a binary waits for all of it.
 
 #[cfg(feature = "dev")]
+mod build;
+#[cfg(feature = "dev")]
+mod check;
+mod compile;
+mod completions;
+#[cfg(feature = "dev")]
 mod dev;
 #[cfg(all(test, feature = "dev"))]
 mod documents;
 mod election;
 mod events;
 mod hosting;
+mod inspect;
 #[cfg(test)]
 mod log_events;
 mod log_filter;
+#[cfg(feature = "dev")]
+mod new;
+mod output;
 mod own_pod;
+mod rbac;
 mod run;
 mod runtimes;
 mod status;
@@ -23,11 +34,34 @@ mod worker;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+#[cfg(feature = "dev")]
+const EXAMPLES: &str = "Examples:
+  # A new plugin, and its development without a cluster
+  pilothouse new greeter && cd greeter
+  pilothouse dev
+
+  # What a component asks for and costs
+  pilothouse check plugins/pods_per_node.wasm
+
+  # Run the plugins of a directory on the cluster of the current context, and look at them
+  pilothouse run --plugins plugins
+  pilothouse status
+
+Each command has examples of its own: pilothouse COMMAND --help";
+
+#[cfg(not(feature = "dev"))]
+const EXAMPLES: &str = "Examples:
+  # Run the plugins of a directory on the cluster of the current context, and look at them
+  pilothouse run --plugins plugins
+  pilothouse status
+
+Each command has examples of its own: pilothouse COMMAND --help";
 
 /// Runs Kubernetes controllers as sandboxed WebAssembly plugins, all in one process.
 #[derive(Parser)]
-#[command(name = "pilothouse", version, propagate_version = true)]
+#[command(name = "pilothouse", version, propagate_version = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -38,15 +72,30 @@ enum Command {
     #[cfg(feature = "dev")]
     /// Develop plugins: in-memory API server, build from source, reload on every change.
     Dev(dev::Dev),
+    #[cfg(feature = "dev")]
+    /// Make a folder with a new plugin.
+    New(new::New),
+    #[cfg(feature = "dev")]
+    /// Build the component of a plugin crate.
+    Build(build::Build),
+    #[cfg(feature = "dev")]
+    /// Check a component: what it is, what it asks for, what it costs, and whether a host takes it.
+    Check(check::Check),
     /// Connect to a cluster and run the plugins of a directory.
     Run(Box<run::Run>),
     /// Show Kubernetes Events of plugins, and Events of hosts about plugins.
     Events(events::Events),
     /// Show the status of the plugins of a running host.
     Status(status::Status),
+    /// Compile components into the compile cache, before a host starts.
+    Compile(compile::Compile),
+    /// Print the least RBAC permissions of a host that runs the plugins of a directory.
+    Rbac(rbac::Rbac),
+    /// Print a script with which a shell completes commands and flags.
+    Completions(completions::Completions),
     /// Compile one component, in a process of its own (started by the host).
     #[command(name = worker::COMMAND, hide = true)]
-    Compile(worker::Compile),
+    Worker(worker::Worker),
 }
 
 #[cfg(feature = "dev")]
@@ -65,15 +114,24 @@ pub fn main() -> ExitCode {
     let outcome = match parse().command {
         #[cfg(feature = "dev")]
         Command::Dev(dev) => dev.main(),
+        #[cfg(feature = "dev")]
+        Command::New(new) => new.main(),
+        #[cfg(feature = "dev")]
+        Command::Build(build) => build.main(),
+        #[cfg(feature = "dev")]
+        Command::Check(check) => check.main(),
         Command::Events(events) => events.main(),
         Command::Run(run) => run.main(),
         Command::Status(status) => status.main(),
-        Command::Compile(compile) => return compile.main(),
+        Command::Compile(compile) => compile.main(),
+        Command::Rbac(rbac) => rbac.main(),
+        Command::Completions(completions) => completions.main(&Cli::command()),
+        Command::Worker(worker) => return worker.main(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("error: {error:#}\n"));
+            output::complain(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use pilothouse_testkit::paths::repository;
 
-/// The programs whose lines are not of the host: the development server, and the workshop of `pilothouse dev`.
-const NOT_THE_HOST: [&str; 2] = ["host/devserver/src", "host/cli/src/dev"];
+/// The programs whose lines are not of the host: the development server, the workshop of `pilothouse dev`, and commands
+/// that inspect components.
+const NOT_THE_HOST: [&str; 3] = ["host/devserver/src", "host/cli/src/dev", "host/cli/src/inspect"];
 
 /// All sources below a folder.
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {

@@ -25,7 +25,21 @@ use crate::runtimes::{Threads, on_runtimes};
 /// Kubernetes gives a Pod.
 const DEFAULT_SHUTDOWN_TIMEOUT: u64 = 20;
 
+const EXAMPLES: &str = "Examples:
+  # The plugins of a directory, on the cluster of the current context
+  pilothouse run --plugins plugins
+
+  # In a Pod: probes on a port of their own, a log for machines, one host of several works
+  pilothouse run --plugins /plugins --health-addr 0.0.0.0:9471 --log-format json --leader-elect
+
+  # Plugins of others: bounds on what their manifests may name
+  pilothouse run --plugins plugins --allow-namespaces team-a --allow-service-accounts 'team-a/*'
+
+  # With debug lines of plugins
+  RUST_LOG=info,guest=debug pilothouse run --plugins plugins";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
     /// Plugin directory: components (.wasm) and their manifests (.yaml)
     #[arg(long, value_name = "DIR")]

@@ -19,7 +19,18 @@ use tokio::net::TcpStream;
 use crate::hosting::DEFAULT_LISTEN;
 use crate::table::Table;
 
+const EXAMPLES: &str = "Examples:
+  # All plugins of the host on this machine
+  pilothouse status
+
+  # All about one plugin, as JSON
+  pilothouse status pods-per-node -o json
+
+  # A host elsewhere, which asks for a token
+  pilothouse status --admin 10.0.0.7:9470 --token-file token";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Status {
     /// Show all about this plugin
     plugin: Option<String>,

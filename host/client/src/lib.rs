@@ -56,6 +56,7 @@ mod retry;
 mod retry_watcher;
 #[cfg(feature = "scale")]
 mod scale;
+mod subresources;
 mod text;
 mod transport;
 #[cfg(feature = "typed")]
@@ -91,6 +92,7 @@ pub use retry::RetryPolicy;
 pub use retry_watcher::RetryWatcher;
 #[cfg(feature = "scale")]
 pub use scale::{Scale, ScaleApi, ScaleSpec, ScaleStatus};
+pub use subresources::LogParams;
 pub use transport::{HttpService, Middleware, RequestBody, ResponseBody};
 #[cfg(feature = "typed")]
 pub use typed::{Api, Resource, TypedList, TypedWatch};

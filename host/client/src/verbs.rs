@@ -38,6 +38,22 @@ impl Client {
         self.object(&self.get_call(resource, key, subresource)?, resource).await
     }
 
+    /// Reads one object, or a subresource of it, from whatever the server has that is not older than a version; `"0"` is any.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn get_not_older(
+        &self,
+        resource: &ApiResource,
+        key: &ObjectKey,
+        subresource: Option<&str>,
+        version: &str,
+    ) -> Result<Object> {
+        let mut target = Target::object(resource, key, subresource)?;
+        target.query("resourceVersion", version);
+        self.object(&Call::read(target), resource).await
+    }
+
     /// Creates an object from its JSON and gives it as the server keeps it. The object's name is in the body.
     ///
     /// # Errors

@@ -62,6 +62,11 @@ fn thread_cpu() -> i64 {
     now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
 }
 
+/// The error with which an import ends a call that has used up its budget; the fault names the limit.
+pub(crate) fn used_up() -> wasmtime::Error {
+    wasmtime::Error::msg("CPU budget")
+}
+
 /// The last reading of a thread's CPU clock, with its wall time.
 #[derive(Clone, Copy)]
 struct ClockMark {
@@ -185,6 +190,11 @@ impl Budget {
         let within = self.used.load(Relaxed) + self.cost() <= self.limit.load(Relaxed);
         self.exceeded.store(!within, Relaxed);
         within
+    }
+
+    /// [`has_left`](Self::has_left) as an error, with which the call ends.
+    pub(crate) fn check(&self) -> wasmtime::Result<()> {
+        if self.has_left() { Ok(()) } else { Err(used_up()) }
     }
 
     /// Called at each epoch tick while guest code runs: charges and ends the slice, since the guest yields then. Returns

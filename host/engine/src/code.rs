@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use pilothouse_plugin::{World, printable};
 use wasmtime::component::{Component, InstancePre};
 
-use crate::bindings::v0_1::exports::pilothouse::controller as exports;
-use crate::contract;
+use crate::contract::{self, ContractVersion, Exported};
 use crate::engine::Engine;
 use crate::error::LoadError;
+use crate::exports::Indices;
 use crate::state::StoreState;
 
 /// A component that is ready to be instantiated. A clone copies a reference count.
@@ -37,10 +37,8 @@ struct Mapping {
 /// A mapped and linked component, with the indices of its exports.
 pub(crate) struct Linked {
     pub(crate) pre: InstancePre<StoreState>,
-    pub(crate) descriptor: exports::descriptor::GuestIndices,
-    pub(crate) reconcile: Option<exports::reconcile::GuestIndices>,
-    pub(crate) reconcile_many: Option<exports::reconcile_many::GuestIndices>,
-    pub(crate) handler: Option<exports::handler::GuestIndices>,
+    pub(crate) exports: Indices,
+    exported: Exported,
 }
 
 impl std::fmt::Debug for Code {
@@ -69,13 +67,23 @@ impl Code {
     /// # Errors
     /// When the component is unloaded and cannot be loaded again.
     pub fn world(&self) -> Result<World, LoadError> {
-        let linked = self.linked()?;
-        Ok(match (linked.reconcile.is_some(), linked.handler.is_some()) {
-            _ if linked.reconcile_many.is_some() => World::BatchReconciler,
-            (true, true) => World::Controller,
-            (false, _) => World::EventHandler,
-            (true, false) => World::Reconciler,
-        })
+        Ok(self.linked()?.exported.world)
+    }
+
+    /// The version of the contract that the component targets. Loads the component if necessary.
+    ///
+    /// # Errors
+    /// When the component is unloaded and cannot be loaded again.
+    pub fn version(&self) -> Result<ContractVersion, LoadError> {
+        Ok(self.linked()?.exported.version)
+    }
+
+    /// Whether the component hands its state over at a reload. Loads the component if necessary.
+    ///
+    /// # Errors
+    /// When the component is unloaded and cannot be loaded again.
+    pub fn has_state(&self) -> Result<bool, LoadError> {
+        Ok(self.linked()?.exported.state)
     }
 
     /// Whether the component is mapped now.
@@ -136,15 +144,6 @@ fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
         found: format!("an interface of another shape ({e:#})"),
         missing: "the one of this version".to_owned(),
     };
-    let reconcile = exported.reconcile.then(|| exports::reconcile::GuestIndices::new(&pre)).transpose();
-    let reconcile_many =
-        exported.reconcile_many.then(|| exports::reconcile_many::GuestIndices::new(&pre)).transpose();
-    let handler = exported.handler.then(|| exports::handler::GuestIndices::new(&pre)).transpose();
-    Ok(Linked {
-        descriptor: exports::descriptor::GuestIndices::new(&pre).map_err(mismatch)?,
-        reconcile: reconcile.map_err(mismatch)?,
-        reconcile_many: reconcile_many.map_err(mismatch)?,
-        handler: handler.map_err(mismatch)?,
-        pre,
-    })
+    let exports = Indices::new(exported, &pre).map_err(mismatch)?;
+    Ok(Linked { pre, exports, exported })
 }

@@ -21,6 +21,9 @@ use crate::wasi;
 /// Length of one epoch: a running guest yields and is charged once per epoch. At 10 ms the cost is not measurable.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
+/// Core module instances of one component: componentize-py makes 14 and more.
+const MAX_CORE_INSTANCES: u32 = 64;
+
 /// The options of [`Engine::new`].
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
@@ -74,12 +77,16 @@ pub(crate) fn wasmtime_engine(pool: &InstancePool) -> wasmtime::Result<wasmtime:
     config.async_stack_size(1 << 20).max_wasm_stack(512 << 10);
     if let InstancePool::Slots(n) = *pool {
         let mut slots = PoolingAllocationConfig::new();
-        // A component built by rustc consists of a main module, a shim and a fixup: three core instances, two tables.
-        slots.total_component_instances(n).total_core_instances(4 * n).total_memories(n).total_tables(2 * n);
+        // A component built by rustc consists of a main module, a shim and a fixup: three core instances, two tables. Interpreters
+        // of other languages are linked of more modules. These are counts: only memories, tables and stacks reserve space.
+        slots.total_component_instances(n).total_core_instances(8 * n).total_memories(n).total_tables(2 * n);
         // Each live store keeps one fiber stack.
         slots.total_stacks(n);
         slots.max_memory_size(Limits::MAX_MEMORY).table_elements(20_000);
-        slots.max_memories_per_component(1).max_core_instances_per_component(8).max_tables_per_component(4);
+        slots
+            .max_memories_per_component(1)
+            .max_core_instances_per_component(MAX_CORE_INSTANCES)
+            .max_tables_per_component(4);
         // No page of a slot stays resident after its instance is dropped. Resident pages would make an instance 20 µs
         // faster to create, but wasmtime never trims them: after a thousand plugins ran at the same time, the process
         // would keep their pages until it ends (docs/decisions/0004-slots-keep-nothing.md).
@@ -245,10 +252,13 @@ mod tests {
     }
 
     /// A component with so many instances of an empty core module, and no exports.
-    fn component(instances: u8) -> Vec<u8> {
+    fn component(instances: u32) -> Vec<u8> {
+        // A length of more than 127 has two bytes of seven bits.
+        let instances = u8::try_from(instances).unwrap();
         let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
         bytes.extend(b"\x01\x08\0asm\x01\0\0\0");
-        bytes.extend([2, 1 + 3 * instances, instances]);
+        let [low, high] = [(1 + 3 * u16::from(instances)) & 0x7f | 0x80, (1 + 3 * u16::from(instances)) >> 7];
+        bytes.extend([2, low.to_le_bytes()[0], high.to_le_bytes()[0], instances]);
         bytes.extend((0..instances).flat_map(|_| [0, 0, 0]));
         bytes
     }
@@ -262,14 +272,14 @@ mod tests {
             instances: 4,
         };
         let engine = Engine::new(options("cache")).unwrap();
-        let small = engine.prepare(component(8)).await.unwrap_err();
+        let small = engine.prepare(component(MAX_CORE_INSTANCES)).await.unwrap_err();
         assert!(matches!(small, LoadError::OtherWorld { .. }), "{small}");
         let compiled = || std::fs::read_dir(dir.path().join("cache/compiled")).unwrap().count();
         let before = compiled();
         for _ in 0..2 {
-            let large = engine.prepare(component(9)).await.unwrap_err();
+            let large = engine.prepare(component(MAX_CORE_INSTANCES + 1)).await.unwrap_err();
             assert!(matches!(large, LoadError::TooLarge(_)) && large.is_refusal(), "{large}");
-            assert!(large.to_string().contains("9 core module instances"), "{large}");
+            assert!(large.to_string().contains("65 core module instances"), "{large}");
             assert_eq!(compiled(), before + 2, "the entry stays");
         }
     }

@@ -6,7 +6,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::contract::SERVED;
+use crate::contract::ContractVersion;
+use crate::host::Refusal;
 
 /// The reason why a component cannot be loaded.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -29,17 +30,26 @@ pub enum LoadError {
     Damaged(String),
     /// The component is built for a version of the contract that this host does not serve.
     #[error(
-        "made for contract {made_for}, this host serves {SERVED}: rebuild the guest with a matching pilothouse-sdk, or run a \
-         host that serves {made_for}"
+        "needs pilothouse:controller@{made_for}, this host serves {}: rebuild the guest with a matching pilothouse-sdk, or run \
+         a host that serves {made_for}",
+        ContractVersion::served()
     )]
     OtherVersion {
-        /// Major and minor version in the names of the component's interfaces, as `0.2`.
+        /// Major and minor version in the names of the component's interfaces, as `0.3`.
         made_for: String,
     },
-    /// The component exports `reconcile-many` together with `reconcile` or `handler`.
+    /// The component has interfaces of several versions of the contract.
     #[error(
-        "it exports reconcile-many together with {other}: a batch-reconciler exports reconcile-many and neither reconcile \
-         nor handler"
+        "it uses pilothouse:controller in the versions {} and {}: build the guest for one of them", versions[0], versions[1]
+    )]
+    MixedVersions {
+        /// Two of the versions.
+        versions: [ContractVersion; 2],
+    },
+    /// The component exports `reconcile-many` together with `reconcile`, or in contract 0.1 with `handler`.
+    #[error(
+        "it exports reconcile-many together with {other}: a plugin exports one of reconcile and reconcile-many, and in contract \
+         0.1 reconcile-many without handler"
     )]
     MixedWorlds {
         /// The export that does not belong to the world.
@@ -48,7 +58,7 @@ pub enum LoadError {
     /// The component does not have the exports of a world of the contract.
     #[error(
         "a component of another world: it exports {found}, and not {missing}; a plugin targets the world reconciler, \
-         batch-reconciler, event-handler or controller of pilothouse:controller@0.1.0 (use the pilothouse-sdk crate)"
+         batch-reconciler, event-handler or controller of pilothouse:controller (use the pilothouse-sdk crate)"
     )]
     OtherWorld {
         /// The exports of the component.
@@ -58,8 +68,8 @@ pub enum LoadError {
     },
     /// The component has imports that this host does not provide.
     #[error(
-        "it has imports that this host does not provide: {0}; this host serves pilothouse:controller@0.1.0 and WASI 0.2 without \
-         file system and sockets: rebuild the guest with a matching pilothouse-sdk, or run a newer host"
+        "it has imports that this host does not provide: {0}; this host serves pilothouse:controller in the versions {served} and \
+         WASI 0.2: rebuild the guest with a matching pilothouse-sdk, or run a newer host", served = ContractVersion::served()
     )]
     MissingImport(String),
     /// The compiler refused the component.
@@ -218,15 +228,20 @@ impl Fault {
     }
 }
 
-/// An import call beyond a limit of the plugin: it traps, since contract 0.1 has no error for it.
+/// An import call beyond a limit of the plugin. In contract 0.1 it traps, since that has no error for it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct OverLimit(String);
 
 impl OverLimit {
     /// The message names the limit, its value and the remedy.
-    #[expect(clippy::new_ret_no_self, reason = "imports return it as an error of wasmtime")]
-    pub(crate) fn new(message: impl fmt::Display) -> wasmtime::Error {
-        wasmtime::Error::new(Self(message.to_string()))
+    pub(crate) fn new(message: impl fmt::Display) -> Self {
+        Self(message.to_string())
+    }
+}
+
+impl From<OverLimit> for Refusal {
+    fn from(over: OverLimit) -> Self {
+        Self::over_limit(over)
     }
 }

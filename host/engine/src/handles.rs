@@ -5,6 +5,7 @@
 //!   whatever came after it: it neither shows nor deletes another object;
 //! - the entries of a call cost at most `limits.handleBytes`. Each costs [`HANDLE_BYTES`] and, for the answer of a live
 //!   call, its body: nothing else holds that body, while a cached object shares the body of the store;
+//! - a call has at most [`MAX_BUILDERS`] values that it is still putting together: queries, options and events;
 //! - only the answer of a write may exceed that, by its body: the write is done, and the guest must not be told otherwise.
 //!   A write for which the limit has no room is refused before it is sent ([`Handles::check_room_for_write`]), so one
 //!   answer at most exceeds it.
@@ -16,14 +17,56 @@ use wasmtime::Error;
 use wasmtime::component::Resource;
 
 use crate::error::OverLimit;
-use crate::imports::Cursor;
+use crate::imports::{Cursor, NewEvent, Options, Page, Query, Values};
 
 /// The cost in bytes of a handle without a body: its entry here, the guest's handle and the object's metadata.
 pub const HANDLE_BYTES: usize = 1 << 10;
 
-enum Entry {
+/// Most queries, options and events that a call may have at a time.
+const MAX_BUILDERS: usize = 64;
+
+/// What stands behind a handle.
+pub(crate) enum Entry {
     Object(Object),
     Cursor(Cursor),
+    Values(Values),
+    Page(Page),
+    Query(Query),
+    Options(Box<Options>),
+    Event(Box<NewEvent>),
+}
+
+/// A resource of the contract whose values live as long as a call.
+pub(crate) trait Handled: Sized + 'static {
+    /// How an error names a handle of it.
+    const NAME: &'static str;
+
+    fn of(entry: &mut Entry) -> Option<&mut Self>;
+}
+
+macro_rules! handled {
+    ($($resource:ident as $variant:ident: $name:literal),+ $(,)?) => {
+        $(impl Handled for $resource {
+            const NAME: &'static str = $name;
+
+            fn of(entry: &mut Entry) -> Option<&mut Self> {
+                match entry {
+                    Entry::$variant(value) => Some(value),
+                    _ => None,
+                }
+            }
+        })+
+    };
+}
+
+handled! {
+    Object as Object: "an object",
+    Cursor as Cursor: "a cursor",
+    Values as Values: "a values",
+    Page as Page: "a page",
+    Query as Query: "a query",
+    Options as Options: "an options",
+    NewEvent as Event: "an event",
 }
 
 /// The handles of the running call.
@@ -34,37 +77,54 @@ pub(crate) struct Handles {
     /// The cost of all entries.
     bytes: usize,
     max_bytes: usize,
+    /// How many entries are queries, options or events.
+    builders: usize,
 }
 
 impl Handles {
     pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { entries: BTreeMap::new(), next: 0, bytes: 0, max_bytes }
+        Self { entries: BTreeMap::new(), next: 0, bytes: 0, max_bytes, builders: 0 }
     }
 
     /// A handle of a cached object.
-    pub(crate) fn push_cached(&mut self, object: Object) -> wasmtime::Result<Resource<Object>> {
-        Ok(Resource::new_own(self.push(Entry::Object(object), 0)?))
+    pub(crate) fn push_cached(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
+        self.push(Entry::Object(object), 0)
     }
 
     /// A handle of an object that a live call answered; its body counts.
-    pub(crate) fn push_live(&mut self, object: Object) -> wasmtime::Result<Resource<Object>> {
+    pub(crate) fn push_live(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
         let body = object.json().len();
-        Ok(Resource::new_own(self.push(Entry::Object(object), body)?))
+        self.push(Entry::Object(object), body)
     }
 
     /// An error unless a write with a body of this size may be sent: the answer is of about that size.
-    pub(crate) fn check_room_for_write(&self, body: usize) -> wasmtime::Result<()> {
+    pub(crate) fn check_room_for_write(&self, body: usize) -> Result<(), OverLimit> {
         self.check_room(body.saturating_add(HANDLE_BYTES))
     }
 
     /// A handle of the object that a write answered. It may exceed the limit.
-    pub(crate) fn push_written(&mut self, object: Object) -> wasmtime::Result<Resource<Object>> {
+    pub(crate) fn push_written(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
         let cost = object.json().len().saturating_add(HANDLE_BYTES);
         Ok(Resource::new_own(self.insert(Entry::Object(object), cost)?))
     }
 
-    pub(crate) fn push_cursor(&mut self, cursor: Cursor) -> wasmtime::Result<Resource<Cursor>> {
-        Ok(Resource::new_own(self.push(Entry::Cursor(cursor), 0)?))
+    /// A handle of anything else. `held` are the bytes that only it keeps in memory.
+    pub(crate) fn push<T: Handled>(&mut self, entry: Entry, held: usize) -> Result<Resource<T>, OverLimit> {
+        let cost = held.saturating_add(HANDLE_BYTES);
+        self.check_room(cost)?;
+        Ok(Resource::new_own(self.insert(entry, cost)?))
+    }
+
+    /// A handle of a query, options or an event.
+    pub(crate) fn push_builder<T: Handled>(&mut self, entry: Entry) -> Result<Resource<T>, OverLimit> {
+        if self.builders == MAX_BUILDERS {
+            return Err(OverLimit::new(format_args!(
+                "a call may have {MAX_BUILDERS} queries, options and events at a time: drop those that are no longer needed"
+            )));
+        }
+        let handle = self.push(entry, 0)?;
+        self.builders += 1;
+        Ok(handle)
     }
 
     /// The bytes that further live objects may have.
@@ -72,13 +132,7 @@ impl Handles {
         self.max_bytes.saturating_sub(self.bytes)
     }
 
-    fn push(&mut self, entry: Entry, body: usize) -> wasmtime::Result<u32> {
-        let cost = body.saturating_add(HANDLE_BYTES);
-        self.check_room(cost)?;
-        self.insert(entry, cost)
-    }
-
-    fn check_room(&self, cost: usize) -> wasmtime::Result<()> {
+    fn check_room(&self, cost: usize) -> Result<(), OverLimit> {
         if cost <= self.free_bytes() {
             return Ok(());
         }
@@ -89,11 +143,12 @@ impl Handles {
         )))
     }
 
-    fn insert(&mut self, entry: Entry, cost: usize) -> wasmtime::Result<u32> {
+    fn insert(&mut self, entry: Entry, cost: usize) -> Result<u32, OverLimit> {
         let number = self.next;
-        // A call that makes the last numbers faults; an instance is replaced long before (`is_worn_out`).
-        self.next =
-            number.checked_add(1).ok_or_else(|| Error::msg("the instance has no more handle numbers"))?;
+        // A call that makes the last numbers is refused; an instance is replaced long before (`is_worn_out`).
+        self.next = number.checked_add(1).ok_or_else(|| {
+            OverLimit::new("the instance has no more handle numbers: make fewer handles in a call")
+        })?;
         self.bytes += cost;
         self.entries.insert(number, (entry, cost));
         Ok(number)
@@ -103,22 +158,30 @@ impl Handles {
     pub(crate) fn object(&self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
         match self.entries.get(&handle.rep()) {
             Some((Entry::Object(object), _)) => Ok(object),
-            _ => Err(stale("object")),
+            _ => Err(stale::<Object>()),
         }
     }
 
-    /// The cursor behind a handle.
-    pub(crate) fn cursor(&mut self, handle: &Resource<Cursor>) -> wasmtime::Result<&mut Cursor> {
-        match self.entries.get_mut(&handle.rep()) {
-            Some((Entry::Cursor(cursor), _)) => Ok(cursor),
-            _ => Err(stale("cursor")),
+    /// The value behind a handle.
+    pub(crate) fn get<T: Handled>(&mut self, handle: &Resource<T>) -> wasmtime::Result<&mut T> {
+        let entry = self.entries.get_mut(&handle.rep());
+        entry.and_then(|(entry, _)| T::of(entry)).ok_or_else(stale::<T>)
+    }
+
+    /// A value gave up all that only it kept in memory.
+    pub(crate) fn release<T>(&mut self, handle: &Resource<T>) {
+        if let Some((_, cost)) = self.entries.get_mut(&handle.rep()) {
+            self.bytes -= *cost - HANDLE_BYTES;
+            *cost = HANDLE_BYTES;
         }
     }
 
     /// Drops the entry of a handle; nothing when the handle is from an earlier call.
     pub(crate) fn delete<T: 'static>(&mut self, handle: &Resource<T>) {
-        if let Some((_, cost)) = self.entries.remove(&handle.rep()) {
+        if let Some((entry, cost)) = self.entries.remove(&handle.rep()) {
             self.bytes -= cost;
+            let is_builder = matches!(entry, Entry::Query(_) | Entry::Options(_) | Entry::Event(_));
+            self.builders -= usize::from(is_builder);
         }
     }
 
@@ -126,6 +189,7 @@ impl Handles {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.bytes = 0;
+        self.builders = 0;
     }
 
     /// Whether half of the numbers are used: the instance must be replaced after its call.
@@ -135,15 +199,12 @@ impl Handles {
 
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.bytes == 0
+        self.entries.is_empty() && self.bytes == 0 && self.builders == 0
     }
 }
 
-fn stale(what: &str) -> Error {
-    Error::msg(format!(
-        "{} {what} handle was used after the call that got it; handles must not be kept",
-        if what == "object" { "an" } else { "a" }
-    ))
+fn stale<T: Handled>() -> Error {
+    Error::msg(format!("{} handle was used after the call that got it; handles must not be kept", T::NAME))
 }
 
 #[cfg(test)]

@@ -9,16 +9,15 @@ use std::time::Duration;
 
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::{Limits, printable};
-use wasmtime::component::Resource;
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
 use crate::backtrace;
-use crate::bindings::v0_1::exports::pilothouse::controller as exports;
-use crate::bindings::v0_1::pilothouse::controller::types as wit;
 use crate::budget::Budget;
 use crate::code::Code;
 use crate::error::{Fault, FaultKind, OverLimit};
+use crate::exports::{Exports, NotExported};
 use crate::host::{CallContext, HostImports};
+use crate::reasons::ReasonSet;
 use crate::state::StoreState;
 
 /// Maximum number of bytes that a guest may pass to the host in one call of an import: more than twice the largest
@@ -26,14 +25,16 @@ use crate::state::StoreState;
 const HOSTCALL_BYTES: usize = 8 << 20;
 
 /// A request to reconcile one key.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The key of the object.
     pub key: &'a ObjectKey,
     /// Number of consecutive failures of this key so far.
     pub attempt: u32,
-    /// The reasons for which the key was queued, for the guest's logs.
-    pub reasons: &'a [&'static str],
+    /// Why the key is reconciled.
+    pub reasons: ReasonSet,
+    /// The priority of the key on the queue; 0 is the usual one. Contract 0.1 does not show it.
+    pub priority: i32,
 }
 
 /// The result of a successful reconcile.
@@ -88,13 +89,21 @@ pub enum Event<'a> {
     },
 }
 
+impl Event<'_> {
+    /// The key of the object.
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        match self {
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => object.key(),
+            Event::Deleted { key, .. } => key,
+        }
+    }
+}
+
 /// One live guest.
 pub struct Instance {
     store: Store<StoreState>,
-    descriptor: exports::descriptor::Guest,
-    reconcile: Option<exports::reconcile::Guest>,
-    reconcile_many: Option<exports::reconcile_many::Guest>,
-    handler: Option<exports::handler::Guest>,
+    exports: Exports,
     limits: Limits,
     usable: bool,
 }
@@ -127,19 +136,13 @@ impl Instance {
         store.set_epoch_deadline(1);
         let made = async {
             let instance = linked.pre.instantiate_async(&mut store).await?;
-            let descriptor = linked.descriptor.load(&mut store, &instance)?;
-            let reconcile = linked.reconcile.as_ref().map(|i| i.load(&mut store, &instance)).transpose()?;
-            let many = linked.reconcile_many.as_ref().map(|i| i.load(&mut store, &instance)).transpose()?;
-            let handler = linked.handler.as_ref().map(|i| i.load(&mut store, &instance)).transpose()?;
-            wasmtime::error::Ok((descriptor, reconcile, many, handler))
+            linked.exports.load(&mut store, &instance)
         };
         match tokio::time::timeout(limits.call_timeout, metered.metered(made)).await {
             Err(_) => Err(Fault::deadline(limits.call_timeout, store.data().budget.used())),
             Ok(Err(error)) if is_without_room(&error) => Err(Fault::host_busy(&error)),
             Ok(Err(error)) => Err(fault(store.data(), FaultKind::Instantiate, &error)),
-            Ok(Ok((descriptor, reconcile, reconcile_many, handler))) => {
-                Ok(Self { store, descriptor, reconcile, reconcile_many, handler, limits, usable: true })
-            }
+            Ok(Ok(exports)) => Ok(Self { store, exports, limits, usable: true }),
         }
     }
 
@@ -162,7 +165,7 @@ impl Instance {
     /// When the guest faults.
     pub async fn describe(&mut self, config: &[u8]) -> Result<Result<Vec<u8>, String>, Fault> {
         let budget = self.begin(CallContext::default());
-        let call = self.descriptor.call_describe(&mut self.store, config);
+        let call = self.exports.describe(&mut self.store, config);
         let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
         self.end(answer)
     }
@@ -177,13 +180,9 @@ impl Instance {
         call_id: u64,
     ) -> Result<Result<Outcome, Failure>, Fault> {
         let budget = self.begin(CallContext { key: Some(request.key.clone()), call_id });
-        let Some(guest) = &self.reconcile else {
-            return Err(Fault::new(FaultKind::Answer, "the component exports no reconcile interface"));
-        };
-        let request = wit_request(request);
-        let call = guest.call_reconcile(&mut self.store, &request);
+        let call = self.exports.reconcile(&mut self.store, request);
         let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
-        Ok(outcome(self.end(answer)?))
+        self.end(answer)
     }
 
     /// Reconciles many keys in one call and returns one result per key, in the order of `requests`. `call_id`
@@ -198,60 +197,76 @@ impl Instance {
         call_id: u64,
     ) -> Result<Vec<Result<Outcome, Failure>>, Fault> {
         let budget = self.begin(CallContext { key: None, call_id });
-        let Some(guest) = &self.reconcile_many else {
-            return Err(Fault::new(FaultKind::Answer, "the component exports no reconcile-many interface"));
-        };
-        let raw: Vec<_> = requests.iter().map(wit_request).collect();
-        let call = guest.call_reconcile_many(&mut self.store, &raw);
+        let call = self.exports.reconcile_many(&mut self.store, requests);
         let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
         let answers = self.end(answer)?;
-        if answers.len() != requests.len() {
-            self.usable = false;
-            let message = format!("the guest answered {} keys of {}", answers.len(), requests.len());
-            return Err(Fault::new(FaultKind::Answer, message));
-        }
-        Ok(answers.into_iter().map(outcome).collect())
+        self.one_for_each(answers, requests.len(), "keys")
     }
 
-    /// Delivers one event to the guest's handler. `call_id` identifies the call in logs.
+    /// Delivers events of one watch to the guest's handler and returns one result per event, in their order. In contract 0.1
+    /// there is a call for each, which cannot fail. `call_id` identifies the call in logs.
+    ///
+    /// # Errors
+    /// When the guest faults, the component does not export `handler`, or the number of results differs from the number of
+    /// events. Which of the events it has handled then is not known.
+    pub async fn handle(
+        &mut self,
+        watch: &str,
+        events: &[Event<'_>],
+        call_id: u64,
+    ) -> Result<Vec<Result<(), Failure>>, Fault> {
+        let key = match events {
+            [event] => Some(event.key().clone()),
+            _ => None,
+        };
+        let budget = self.begin(CallContext { key, call_id });
+        let call = self.exports.handle(&mut self.store, watch, events);
+        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
+        let answers = self.end(answer)?;
+        self.one_for_each(answers, events.len(), "events")
+    }
+
+    /// Tells the guest's handler that all objects of the first list of a watch were delivered. Contract 0.1 has no such call.
     ///
     /// # Errors
     /// When the guest faults or the component does not export `handler`.
-    pub async fn handle(&mut self, event: &Event<'_>, call_id: u64) -> Result<(), Fault> {
-        let key = match event {
-            Event::Added { object, .. } | Event::Updated { new: object, .. } => object.key(),
-            Event::Deleted { key, .. } => key,
-        };
-        let budget = self.begin(CallContext { key: Some(key.clone()), call_id });
-        let Some(guest) = &self.handler else {
-            return Err(Fault::new(FaultKind::Answer, "the component exports no handler interface"));
-        };
-        let store = &mut self.store;
-        let push = |store: &mut Store<StoreState>, object: &Object| -> wasmtime::Result<Resource<Object>> {
-            let own = store.data_mut().handles.push_cached(object.clone())?;
-            Ok(Resource::new_borrow(own.rep()))
-        };
-        let call = async {
-            match event {
-                Event::Added { object, initial } => {
-                    let object = push(store, object)?;
-                    guest.call_on_add(store, object, *initial).await
-                }
-                Event::Updated { old, new } => {
-                    let old = old.map(|old| push(store, old)).transpose()?;
-                    let new = push(store, new)?;
-                    guest.call_on_update(store, old, new).await
-                }
-                Event::Deleted { kind, key, object, final_state_unknown } => {
-                    let object = object.map(|object| push(store, object)).transpose()?;
-                    guest
-                        .call_on_delete(store, &wit_kind(kind), &wit_key(key), object, *final_state_unknown)
-                        .await
-                }
-            }
-        };
+    pub async fn synced(&mut self, watch: &str, call_id: u64) -> Result<(), Fault> {
+        let budget = self.begin(CallContext { key: None, call_id });
+        let call = self.exports.synced(&mut self.store, watch);
         let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
         self.end(answer)
+    }
+
+    /// Takes the guest's state, for the next generation of the plugin; none if the guest has none to hand over.
+    ///
+    /// # Errors
+    /// When the guest faults or the component does not export `state`.
+    pub async fn save(&mut self) -> Result<Option<Vec<u8>>, Fault> {
+        let budget = self.begin(CallContext::default());
+        let call = self.exports.save(&mut self.store);
+        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
+        self.end(answer)
+    }
+
+    /// Gives the guest the state of the generation before. The inner error is the guest's own message.
+    ///
+    /// # Errors
+    /// When the guest faults or the component does not export `state`.
+    pub async fn restore(&mut self, saved: &[u8]) -> Result<Result<(), String>, Fault> {
+        let budget = self.begin(CallContext::default());
+        let call = self.exports.restore(&mut self.store, saved);
+        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
+        self.end(answer)
+    }
+
+    /// Checks that there are as many answers as questions.
+    fn one_for_each<T>(&mut self, answers: Vec<T>, asked: usize, what: &str) -> Result<Vec<T>, Fault> {
+        if answers.len() == asked {
+            return Ok(answers);
+        }
+        self.usable = false;
+        let message = format!("the guest answered {} {what} of {asked}", answers.len());
+        Err(Fault::new(FaultKind::Answer, message))
     }
 
     /// Starts a call. The caller must run its future with [`Budget::metered`].
@@ -297,6 +312,9 @@ fn fault(state: &StoreState, kind: FaultKind, error: &wasmtime::Error) -> Fault 
     if state.budget.exceeded() {
         return Fault::cpu(state.limits.cpu_per_call);
     }
+    if let Some(missing) = error.downcast_ref::<NotExported>() {
+        return Fault::new(FaultKind::Answer, missing.to_string());
+    }
     let trace = backtrace::of(error);
     if let Some(over) = error.downcast_ref::<OverLimit>() {
         return Fault::new(FaultKind::Limit, format!("{over}{trace}"));
@@ -309,36 +327,6 @@ fn fault(state: &StoreState, kind: FaultKind, error: &wasmtime::Error) -> Fault 
             Fault::new(kind, format!("the guest faulted: {cause}{trace}"))
         }
     }
-}
-
-fn wit_request(request: &Request<'_>) -> wit::Request {
-    wit::Request {
-        key: wit_key(request.key),
-        attempt: request.attempt,
-        reasons: request.reasons.iter().map(|reason| (*reason).to_owned()).collect(),
-    }
-}
-
-/// Converts the guest's result for one key.
-fn outcome(answer: Result<wit::Outcome, wit::Failure>) -> Result<Outcome, Failure> {
-    match answer {
-        Ok(wit::Outcome::Done) => Ok(Outcome::Done),
-        Ok(wit::Outcome::Requeue) => Ok(Outcome::Requeue),
-        Ok(wit::Outcome::RequeueAfter(delay)) => Ok(Outcome::RequeueAfter(Duration::from_millis(delay))),
-        Err(failure) => Err(Failure {
-            message: printable(&failure.message),
-            terminal: failure.kind == "terminal",
-            retry_after: failure.retry_after.map(Duration::from_millis),
-        }),
-    }
-}
-
-pub(crate) fn wit_key(key: &ObjectKey) -> wit::ObjectKey {
-    wit::ObjectKey { namespace: key.namespace().map(str::to_owned), name: key.name().to_owned() }
-}
-
-pub(crate) fn wit_kind(kind: &Gvk) -> wit::Gvk {
-    wit::Gvk { group: kind.group.clone(), version: kind.version.clone(), kind: kind.kind.clone() }
 }
 
 #[cfg(test)]

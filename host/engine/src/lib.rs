@@ -4,7 +4,7 @@
 //!  bytes ──► Compiler (a process of its own) ──► CompileCache (.cwasm by digest) ──► Code (linked, unloadable)
 //!                                                                                      │ instantiate
 //!                      HostImports (the manager) ◄── imports ── Instance (one store) ◄───┘
-//!                                                               │ describe · reconcile(_many) · handle
+//!                                                               │ describe · reconcile(_many) · handle · save · restore
 //!                                                               ▼
 //!                                                        answer or Fault
 //! ```
@@ -23,27 +23,32 @@ mod contract;
 mod cwasm;
 mod engine;
 mod error;
+mod exports;
 mod handles;
 mod host;
 mod http;
 mod imports;
 mod instance;
 mod limits;
+mod reasons;
 mod state;
 mod wasi;
 
 pub use code::Code;
 pub use compile::{Compiler, compile_worker};
+pub use contract::ContractVersion;
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, Fault, FaultKind, LoadError};
 pub use handles::HANDLE_BYTES;
 pub use host::{
     ApiStatus, CacheImports, CacheQuery, CallContext, CallOptions, CallPreconditions, ClientAnswer,
     ClientCall, ClientError, ClientFuture, ClientImports, ClientVerb, ConfigImports, Dependents,
-    EventImports, EventOptions, EventTarget, GuestEvent, HostImports, HttpImports, LogImports, LogLevel,
-    Nothing, ObjectCursor, PatchKind, QueueImports, Refusal, RefusalReason, StatusCause, WaitFuture,
+    EventImports, EventOptions, EventTarget, GuestEvent, GuestMetric, HostImports, HttpImports, LogImports,
+    LogLevel, MetricChange, MetricImports, MetricKind, MetricSpec, Nothing, ObjectCursor, PatchKind,
+    QueueImports, Refusal, RefusalReason, StatusCause, VersionMatch, WaitFuture,
 };
 pub use http::{
     HttpClient, HttpClientOptions, HttpObserver, HttpResult, ResolveFuture, Resolver, SystemResolver,
 };
 pub use instance::{Event, Failure, Instance, Outcome, Request};
+pub use reasons::ReasonSet;

@@ -14,6 +14,7 @@ use crate::budget::Budget;
 use crate::handles::Handles;
 use crate::host::{CallContext, HostImports};
 use crate::http::{Http, MAX_HANDLES};
+use crate::imports::{Kept, Kind, Metric};
 use crate::limits::StoreLimiter;
 use crate::wasi;
 
@@ -43,6 +44,9 @@ pub(crate) struct StoreState {
     pub(crate) deadline: Instant,
     /// The objects and cursors that the guest received in the running call; cleared after it.
     pub(crate) handles: Handles,
+    /// The kinds and metrics that the guest named; they live as long as the instance.
+    pub(crate) kinds: Kept<Kind>,
+    pub(crate) metrics: Kept<Metric>,
     /// The packed object that was read last, with its unpacked text. Only one is kept, so a guest that reads many
     /// objects does not fill the host's memory with texts.
     pub(crate) reading: Option<Object>,
@@ -63,6 +67,8 @@ impl StoreState {
             host,
             limiter: StoreLimiter { max_memory: limits.memory, memory: 0, refused: None },
             handles: Handles::new(limits.handle_bytes),
+            kinds: Kept::new(),
+            metrics: Kept::new(),
             limits,
             budget: Budget::new(),
             call,

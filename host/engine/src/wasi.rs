@@ -1,6 +1,6 @@
 //! WASI with minimal capabilities: clocks, random numbers, and standard output and error into the plugin's log. The
-//! environment and the arguments are empty. `wasi:filesystem` and `wasi:sockets` are not linked, so the host rejects a
-//! guest that imports them when it loads it.
+//! environment and the arguments are empty. `wasi:filesystem` and `wasi:sockets` are linked, since the runtimes of Python and
+//! JavaScript import them, and give nothing: there is no folder to open, and no socket is made and no name is resolved.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,10 +8,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::AsyncWrite;
 use wasmtime::component::Linker;
-use wasmtime_wasi::cli::{IsTerminal, StdoutStream, WasiCli, WasiCliView as _};
-use wasmtime_wasi::p2::bindings::{cli, random};
-use wasmtime_wasi::random::WasiRandom;
-use wasmtime_wasi::{WasiCtx, WasiView as _};
+use wasmtime_wasi::WasiCtx;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 
 use crate::host::{HostImports, LogLevel};
 use crate::state::{CurrentCall, StoreState};
@@ -23,25 +21,19 @@ const MAX_RANDOM: u64 = 64 << 10;
 const MAX_LINE: usize = 8 << 10;
 
 pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
-    wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(linker)?;
-    cli::environment::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
-    cli::exit::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
-    cli::terminal_input::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
-    cli::terminal_output::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
-    cli::terminal_stdin::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
-    cli::terminal_stdout::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
-    cli::terminal_stderr::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
-    random::insecure::add_to_linker::<StoreState, WasiRandom>(linker, |s| s.ctx().ctx.random())?;
-    random::insecure_seed::add_to_linker::<StoreState, WasiRandom>(linker, |s| s.ctx().ctx.random())?;
-    Ok(())
+    wasmtime_wasi::p2::add_to_linker_async(linker)
 }
 
 pub(crate) fn context(host: &Arc<dyn HostImports>, call: &CurrentCall) -> WasiCtx {
     let stream = |level| LogStream { host: Arc::clone(host), call: call.clone(), level };
+    // The defaults are said again: they are what keeps a guest from files and the network.
     WasiCtx::builder()
         .stdout(stream(LogLevel::Info))
         .stderr(stream(LogLevel::Error))
         .max_random_size(MAX_RANDOM)
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false)
         .build()
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use pilothouse_engine::{
     CacheImports, CacheQuery, ClientCall, ClientFuture, ClientImports, Compiler, ConfigImports, Engine,
-    EngineOptions, EventImports, Fault, FaultKind, HttpImports, Instance, LogImports, ObjectCursor, Outcome,
-    QueueImports, Refusal, Request, WaitFuture,
+    EngineOptions, EventImports, Fault, FaultKind, HttpImports, Instance, LogImports, MetricImports,
+    ObjectCursor, Outcome, QueueImports, ReasonSet, Refusal, Request, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::Limits;
@@ -81,6 +81,8 @@ impl EventImports for Costly {}
 
 impl HttpImports for Costly {}
 
+impl MetricImports for Costly {}
+
 impl QueueImports for Costly {}
 
 /// The result of a call, its duration and its number of cached reads.
@@ -116,7 +118,9 @@ async fn call(
     let mut instance = Instance::new(&code, host.clone(), limits).await?;
     let key = "a/b".parse()?;
     let began = Instant::now();
-    let outcome = instance.reconcile(&Request { key: &key, attempt: 0, reasons: &["added"] }, 1).await;
+    let outcome = instance
+        .reconcile(&Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 }, 1)
+        .await;
     let outcome = outcome.map(|answer| answer.unwrap_or_else(|failure| panic!("{failure:?}")));
     let host_time = *host.host_time.lock().unwrap();
     Ok(Ended { outcome, took: began.elapsed(), reads: host.reads.load(Relaxed), host_time })

@@ -11,7 +11,7 @@ use anyhow::Result;
 use pilothouse_engine::{
     CacheImports, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientImports, ClientVerb, Code,
     Compiler, ConfigImports, Engine, EngineOptions, EventImports, Failure, Fault, FaultKind, HttpImports,
-    Instance, LogImports, LogLevel, Outcome, QueueImports, Refusal, Request,
+    Instance, LogImports, LogLevel, MetricImports, Outcome, QueueImports, ReasonSet, Refusal, Request,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::Limits;
@@ -95,6 +95,7 @@ impl ClientImports for Target {
                     items,
                     continue_token: None,
                     resource_version: "1".to_owned(),
+                    remaining_items: None,
                 });
             }
             if writes {
@@ -107,6 +108,8 @@ impl ClientImports for Target {
 
 impl EventImports for Target {}
 impl HttpImports for Target {}
+impl MetricImports for Target {}
+
 impl QueueImports for Target {}
 
 struct Attack {
@@ -144,7 +147,7 @@ impl Attack {
         let mut answers = Vec::new();
         for (call, name) in (1..).zip(names) {
             let key = ObjectKey::new(Some("default"), name)?;
-            let request = Request { key: &key, attempt: 0, reasons: &["added"] };
+            let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
             answers.push(instance.reconcile(&request, call).await);
         }
         Ok(answers)

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use pilothouse_engine::{
     CacheImports, CacheQuery, CallContext, ClientCall, ClientFuture, ClientImports, ClientVerb, Compiler,
     ConfigImports, Engine, EngineOptions, EventImports, HttpImports, Instance, LogImports, LogLevel,
-    ObjectCursor, Outcome, QueueImports, Refusal, Request,
+    MetricImports, ObjectCursor, Outcome, QueueImports, ReasonSet, Refusal, Request,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey, PARTIAL_ANNOTATION, Projection};
 use pilothouse_plugin::Limits;
@@ -89,6 +89,8 @@ impl EventImports for Shelf {}
 
 impl HttpImports for Shelf {}
 
+impl MetricImports for Shelf {}
+
 impl QueueImports for Shelf {}
 
 /// Runs one reconcile of the probe with this configuration on a host with this object.
@@ -106,7 +108,9 @@ async fn call(config: Value, object: Object) -> Result<Arc<Shelf>> {
     });
     let mut instance = Instance::new(&code, host.clone(), Limits::default()).await?;
     let key = "a/b".parse()?;
-    let outcome = instance.reconcile(&Request { key: &key, attempt: 0, reasons: &["added"] }, 1).await?;
+    let outcome = instance
+        .reconcile(&Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 }, 1)
+        .await?;
     assert_eq!(outcome.ok(), Some(Outcome::Done));
     Ok(host)
 }

@@ -470,7 +470,7 @@ impl Manager {
                 if plugin.current().is_none() {
                     return Err(CommandError::Not("no generation runs"));
                 }
-                plugin.queue().add_with(key.clone(), Reasons::ASKED, Priority::NORMAL);
+                plugin.queue().add_with(key.clone(), Reasons::MANUAL, Priority::NORMAL);
                 return Ok(format!("{name}: {key} is queued"));
             }
             Command::Release => {

@@ -5,12 +5,12 @@
 
 pub(crate) mod panics;
 
+mod fake_guest;
 mod rules;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,25 +19,25 @@ use parking_lot::Mutex;
 use pilothouse_cache::testing::{FakeControllerSource, config_maps};
 use pilothouse_cache::{FactoryOptions, SharedInformerFactory};
 use pilothouse_client::{Client, ClientOptions};
-use pilothouse_engine::{Event, Fault, FaultKind, HostImports, LoadError, Outcome, Request};
+use pilothouse_engine::LoadError;
 use pilothouse_executor::Executor;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{AllowLists, Description, Grants, Limits, Manifest, World};
+use pilothouse_plugin::{AllowLists, Description, Grants, Manifest};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use pilothouse_workqueue::Timekeeper;
 
+pub(crate) use self::fake_guest::{Answers, Calls, FakeComponent, GuestCall, description_text, done, fault};
 pub(crate) use self::rules::FakeRules;
 use crate::access::AccessReviews;
-use crate::dispatch::guest::{Answer, Compiler, Component, Guest};
+use crate::dispatch::guest::{Compiler, Component};
 use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
 use crate::leader_election::LeaderElection;
 use crate::lifecycle::component_source::ComponentSource;
 use crate::lifecycle::config_sources::{ConfigSources, MergedConfig, SharedSources};
-use crate::lifecycle::generation::Generation;
+use crate::lifecycle::generation::{ComponentTraits, Generation};
 use crate::lifecycle::informers::Leasing;
 use crate::lifecycle::load::{Cause, Load, Loader};
 use crate::lifecycle::plugin::{HostContext, Plugin};
@@ -98,300 +98,6 @@ impl TestHost {
 
 pub(crate) fn host_context(election: LeaderElection) -> HostContext {
     TestHost::new().context(election)
-}
-
-/// One call, as the guest sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GuestCall {
-    /// Digest of the component.
-    pub(crate) digest: &'static str,
-    /// `reconcile`, `reconcile-many`, `on-add`, `on-update` or `on-delete`.
-    pub(crate) function: &'static str,
-    pub(crate) keys: Vec<String>,
-    pub(crate) attempts: Vec<u32>,
-    pub(crate) reasons: Vec<Vec<&'static str>>,
-}
-
-/// The answers to a call: one for each key of a reconcile.
-pub(crate) type Answers = Result<Vec<Answer>, Fault>;
-
-type Script = Arc<dyn Fn(GuestCall) -> BoxFuture<'static, Answers> + Send + Sync>;
-
-/// The answer of a scripted `describe`.
-type Described = Result<Result<Vec<u8>, String>, Fault>;
-
-/// A component whose guests answer by a script; each call is reported to the test before it is answered.
-pub(crate) struct FakeComponent {
-    digest: &'static str,
-    world: World,
-    described: Described,
-    /// From this instance on `describe` answers so.
-    later: Option<(usize, Described)>,
-    script: Script,
-    calls: mpsc::UnboundedSender<GuestCall>,
-    instances: AtomicUsize,
-    is_mapped: Arc<AtomicBool>,
-    /// Instances that are refused first, and how.
-    refusals: Mutex<(usize, Option<Fault>)>,
-    code: LostCode,
-}
-
-/// The machine code of a component, which a test takes away.
-#[derive(Default)]
-struct LostCode {
-    is_lost: AtomicBool,
-    restores: AtomicUsize,
-    /// What the next attempts to restore it answer, the last one first.
-    failures: Mutex<Vec<LoadError>>,
-}
-
-/// The calls of a component, in order.
-pub(crate) struct Calls(mpsc::UnboundedReceiver<GuestCall>);
-
-impl FakeComponent {
-    /// A component that is done with each key at once.
-    pub(crate) fn new(digest: &'static str, world: World, description: Value) -> (Self, Calls) {
-        let (calls, receiver) = mpsc::unbounded_channel();
-        let described = Ok(Ok(description_text(description)));
-        let script: Script = Arc::new(|call| Box::pin(async move { done(&call) }));
-        let (instances, is_mapped) = (AtomicUsize::new(0), Arc::default());
-        let component = Self {
-            digest,
-            world,
-            described,
-            later: None,
-            script,
-            calls,
-            instances,
-            is_mapped,
-            refusals: Mutex::default(),
-            code: LostCode::default(),
-        };
-        (component, Calls(receiver))
-    }
-
-    /// A reconciler without watches.
-    pub(crate) fn reconciler() -> (Self, Calls) {
-        Self::new("sha256:a", World::Reconciler, json!({}))
-    }
-
-    /// Answers calls with what the script returns.
-    pub(crate) fn script<F, A>(mut self, script: F) -> Self
-    where
-        F: Fn(GuestCall) -> A + Send + Sync + 'static,
-        A: Future<Output = Answers> + Send + 'static,
-    {
-        self.script = Arc::new(move |call| Box::pin(script(call)));
-        self
-    }
-
-    /// Answers each call well once it has taken a permit.
-    pub(crate) fn held(self, permits: &Arc<Semaphore>) -> Self {
-        let permits = Arc::clone(permits);
-        self.script(move |call| {
-            let permits = Arc::clone(&permits);
-            async move {
-                permits.acquire().await.unwrap().forget();
-                done(&call)
-            }
-        })
-    }
-
-    /// Refuses the first instances with this fault.
-    pub(crate) fn refuse(self, times: usize, fault: Fault) -> Self {
-        *self.refusals.lock() = (times, Some(fault));
-        self
-    }
-
-    /// Answers `describe` so.
-    pub(crate) fn described(mut self, described: Described) -> Self {
-        self.described = described;
-        self
-    }
-
-    /// Answers `describe` so from the instance with this number on.
-    pub(crate) fn described_later(mut self, instance: usize, described: Described) -> Self {
-        self.later = Some((instance, described));
-        self
-    }
-
-    /// Takes the machine code away; the next attempts to restore it fail so.
-    pub(crate) fn lose_code(&self, failures: &[LoadError]) {
-        self.code.failures.lock().extend(failures.iter().rev().cloned());
-        self.code.is_lost.store(true, Relaxed);
-    }
-
-    /// How often the machine code was restored, or an attempt failed.
-    pub(crate) fn restores(&self) -> usize {
-        self.code.restores.load(Relaxed)
-    }
-
-    /// Instances made so far.
-    pub(crate) fn instances(&self) -> usize {
-        self.instances.load(Relaxed)
-    }
-
-    /// Whether the code is mapped.
-    pub(crate) fn is_mapped(&self) -> bool {
-        self.is_mapped.load(Relaxed)
-    }
-}
-
-impl Calls {
-    /// Waits for the next call; on the paused clock this runs timers.
-    pub(crate) async fn next(&mut self) -> GuestCall {
-        self.0.recv().await.expect("a call")
-    }
-
-    /// Waits for the next call and returns its keys.
-    pub(crate) async fn next_keys(&mut self) -> Vec<String> {
-        self.next().await.keys
-    }
-
-    /// The calls made so far, when no task can run any more: function and first key of each.
-    pub(crate) async fn so_far(&mut self) -> Vec<String> {
-        settle().await;
-        self.begun()
-    }
-
-    /// The calls that have begun: function and first key of each.
-    pub(crate) fn begun(&mut self) -> Vec<String> {
-        let mut calls = Vec::new();
-        while let Ok(call) = self.0.try_recv() {
-            calls.push(format!("{} {}", call.function, call.keys.join(",")));
-        }
-        calls
-    }
-}
-
-/// A description with the fields that it must have.
-pub(crate) fn description_text(mut description: Value) -> Vec<u8> {
-    description["apiVersion"] = json!("pilothouse.dev/describe/v1alpha1");
-    description["name"] = json!("p");
-    description.to_string().into_bytes()
-}
-
-/// `done` for each key.
-pub(crate) fn done(call: &GuestCall) -> Answers {
-    Ok(call.keys.iter().map(|_| Ok(Outcome::Done)).collect())
-}
-
-/// A fault of this kind.
-pub(crate) fn fault(kind: FaultKind) -> Fault {
-    Fault { kind, message: "scripted".to_owned() }
-}
-
-impl Component for FakeComponent {
-    fn digest(&self) -> &str {
-        self.digest
-    }
-
-    fn world(&self) -> Result<World, LoadError> {
-        Ok(self.world)
-    }
-
-    fn restore(&self, _: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
-        self.code.restores.fetch_add(1, Relaxed);
-        let failure = self.code.failures.lock().pop();
-        self.code.is_lost.store(failure.is_some(), Relaxed);
-        Box::pin(async move { failure.map_or(Ok(()), Err) })
-    }
-
-    fn unload(&self) {
-        self.is_mapped.store(false, Relaxed);
-    }
-
-    fn instantiate(
-        &self,
-        _: Arc<dyn HostImports>,
-        _: Limits,
-    ) -> BoxFuture<'_, Result<Box<dyn Guest>, Fault>> {
-        if self.code.is_lost.load(Relaxed) {
-            return Box::pin(async { Err(fault(FaultKind::CodeUnavailable)) });
-        }
-        let (left, fault) = &mut *self.refusals.lock();
-        if let (1.., Some(fault)) = (*left, fault.as_ref()) {
-            *left -= 1;
-            let fault = fault.clone();
-            return Box::pin(async move { Err(fault) });
-        }
-        let made = self.instances.fetch_add(1, Relaxed);
-        self.is_mapped.store(true, Relaxed);
-        let guest = FakeGuest {
-            digest: self.digest,
-            described: match &self.later {
-                Some((instance, described)) if made >= *instance => described.clone(),
-                _ => self.described.clone(),
-            },
-            script: Arc::clone(&self.script),
-            calls: self.calls.clone(),
-            is_usable: true,
-        };
-        Box::pin(async move { Ok(Box::new(guest) as Box<dyn Guest>) })
-    }
-}
-
-struct FakeGuest {
-    digest: &'static str,
-    described: Described,
-    script: Script,
-    calls: mpsc::UnboundedSender<GuestCall>,
-    is_usable: bool,
-}
-
-impl FakeGuest {
-    fn call(&mut self, function: &'static str, requests: &[Request<'_>]) -> BoxFuture<'_, Answers> {
-        let call = GuestCall {
-            digest: self.digest,
-            function,
-            keys: requests.iter().map(|request| request.key.to_string()).collect(),
-            attempts: requests.iter().map(|request| request.attempt).collect(),
-            reasons: requests.iter().map(|request| request.reasons.to_vec()).collect(),
-        };
-        // The test may have stopped listening.
-        let _ = self.calls.send(call.clone());
-        self.is_usable = false;
-        let answers = (self.script)(call);
-        Box::pin(async move {
-            let answers = answers.await;
-            self.is_usable = answers.is_ok();
-            answers
-        })
-    }
-}
-
-impl Guest for FakeGuest {
-    fn is_usable(&self) -> bool {
-        self.is_usable
-    }
-
-    fn memory(&self) -> usize {
-        1 << 20
-    }
-
-    fn describe<'a>(&'a mut self, _: &'a [u8]) -> BoxFuture<'a, Described> {
-        let described = self.described.clone();
-        Box::pin(async move { described })
-    }
-
-    fn reconcile<'a>(&'a mut self, request: &'a Request<'a>, _: u64) -> BoxFuture<'a, Result<Answer, Fault>> {
-        let answers = self.call("reconcile", std::slice::from_ref(request));
-        Box::pin(async move { Ok(answers.await?.remove(0)) })
-    }
-
-    fn reconcile_many<'a>(&'a mut self, requests: &'a [Request<'a>], _: u64) -> BoxFuture<'a, Answers> {
-        self.call("reconcile-many", requests)
-    }
-
-    fn handle<'a>(&'a mut self, event: &'a Event<'a>, _: u64) -> BoxFuture<'a, Result<(), Fault>> {
-        let (function, key) = match event {
-            Event::Added { object, .. } => ("on-add", object.key()),
-            Event::Updated { new, .. } => ("on-update", new.key()),
-            Event::Deleted { key, .. } => ("on-delete", *key),
-        };
-        let answers = self.call(function, &[Request { key, attempt: 0, reasons: &[] }]);
-        Box::pin(async move { answers.await.map(drop) })
-    }
 }
 
 /// Compiles bytes to the component of that digest.
@@ -553,7 +259,7 @@ impl TestPlugin {
         let imports = Arc::new(self.loader.imports(&self.plugin, &load, &grants));
         let text = component.described.clone().unwrap().unwrap();
         let description =
-            Description::parse(&text, component.world, &files.manifest.limits.descriptor).unwrap();
+            Description::parse(&text, component.world().unwrap(), &files.manifest.limits.descriptor).unwrap();
         let resources =
             description.watches.iter().map(|watch| (watch.kind.clone(), self.server.resource().clone()));
         let resources: HashMap<_, _> = resources.collect();
@@ -579,7 +285,9 @@ impl TestPlugin {
             slots: Arc::clone(&self.loader.slots),
             work: Handle::current(),
         };
-        Generation::new(&load, component.world, imports, description, source)
+        let traits = ComponentTraits::of(&**component).unwrap();
+        let state = traits.has_state.then(|| Arc::clone(self.plugin.guest_state()));
+        Generation::new(&load, traits, imports, description, source, state)
     }
 
     /// Adds a key to the queue, as a change of an object does.

@@ -60,6 +60,8 @@ pub struct Description {
 /// Watched objects, and the treatment of their changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WatchSpec {
+    /// How event handlers of contract 0.2 are told which watch an event is of: its kind, unless the descriptor says otherwise.
+    pub name: String,
     /// The kind of the objects.
     pub kind: Gvk,
     /// Only these namespaces, sorted; empty for all granted namespaces.
@@ -189,6 +191,8 @@ const FIELDS: &str =
     "see docs/describe.md; the versions of the plugin's SDK and of the host must be compatible";
 /// Maximum number of keys of one call. The results are returned, and the failures logged, all at once.
 const MAX_BATCH: u32 = 10_000;
+/// Maximum length in bytes of the name of a watch.
+const MAX_WATCH_NAME: usize = 253;
 /// Maximum time for which a key waits for others.
 const LONGEST_LINGER: Duration = Duration::from_secs(60);
 /// Minimum delay after a failure; a shorter one would be a busy loop.
@@ -303,7 +307,16 @@ fn watch(
     let selector = |field: &str, e: &dyn std::fmt::Display, example| {
         error(format!("{at}.{field}"), e.to_string(), format!("write one like {example}"))
     };
+    let name = match text.name {
+        None => kind.kind.clone(),
+        Some(name) if (1..=MAX_WATCH_NAME).contains(&name.len()) => name,
+        Some(name) => {
+            let reason = format!("it has {} bytes", name.len());
+            return Err(error(format!("{at}.name"), reason, "write 1 to 253 bytes, or leave it out"));
+        }
+    };
     Ok(WatchSpec {
+        name,
         kind,
         namespaces: (!all).then_some(namespaces),
         label_selector: text

@@ -154,6 +154,10 @@ pub struct PluginLimits {
     pub api_qps: Option<f64>,
     /// Kubernetes Events that the guests may record per second on average, with bursts of twice as many.
     pub event_qps: f64,
+    /// Series that the plugin's own metrics may have in all.
+    pub metric_series: usize,
+    /// Bytes of state that a generation may hand over to the next.
+    pub state_bytes: usize,
     /// Maximum number of keys in the queue, including delayed ones, when the guest adds a key. Keys that the host adds
     /// are not limited by it, because their number is that of the objects.
     pub queue_depth: usize,
@@ -171,6 +175,8 @@ impl Default for PluginLimits {
             http_qps: 100.0,
             api_qps: None,
             event_qps: 50.0,
+            metric_series: 1_000,
+            state_bytes: 1 << 20,
             // More than a cluster has objects of one kind, and about 30 MiB.
             queue_depth: 250_000,
         }

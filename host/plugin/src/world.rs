@@ -11,9 +11,23 @@ pub enum World {
     EventHandler,
     /// `descriptor`, `handler` and `reconcile`.
     Controller,
+    /// `descriptor`, `handler` and `reconcile-many`.
+    BatchController,
 }
 
 impl World {
+    /// The name in logs and documents.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reconciler => "reconciler",
+            Self::BatchReconciler => "batch-reconciler",
+            Self::EventHandler => "event-handler",
+            Self::Controller => "controller",
+            Self::BatchController => "batch-controller",
+        }
+    }
+
     /// Whether the component reconciles keys.
     #[must_use]
     pub fn reconciles(self) -> bool {
@@ -23,12 +37,12 @@ impl World {
     /// Whether the component handles events.
     #[must_use]
     pub fn handles(self) -> bool {
-        matches!(self, Self::EventHandler | Self::Controller)
+        matches!(self, Self::EventHandler | Self::Controller | Self::BatchController)
     }
 
     /// Whether the component reconciles many keys per call.
     #[must_use]
     pub fn batches(self) -> bool {
-        self == Self::BatchReconciler
+        matches!(self, Self::BatchReconciler | Self::BatchController)
     }
 }

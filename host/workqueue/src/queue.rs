@@ -260,6 +260,18 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         self.shared.locked(|state| state.has_room_for(hash, key, most))
     }
 
+    /// [`has_room_for`](Self::has_room_for) all of these keys.
+    #[must_use]
+    pub fn has_room_for_all(&self, keys: &[K], most: usize) -> bool {
+        let hashes: Vec<_> = keys.iter().map(|key| self.hash(key)).collect();
+        self.shared.locked(|state| {
+            // Keys that are named twice count twice, unless the queue holds them.
+            let held = |(hash, key): (&Hash32, &K)| state.holds(*hash, key);
+            let new = hashes.iter().zip(keys).filter(|of| !held((of.0, of.1))).count();
+            new == 0 || state.held() + new <= most
+        })
+    }
+
     /// True if no key is ready.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -10,7 +10,8 @@ use anyhow::{Context, Result, ensure};
 use pilothouse_testkit::poll::SOON;
 use pilothouse_testkit::{full, paths, script};
 use pilothouse_tests::dev::{self, Dev};
-use pilothouse_tests::guests;
+use pilothouse_tests::process::{self, Finished};
+use pilothouse_tests::{cli, guests};
 
 const BUILD: Duration = Duration::from_secs(600);
 const TARGET: &str = "wasm32-wasip2";
@@ -65,12 +66,24 @@ impl Machine {
     /// `pilothouse dev guest`. `alone`: nothing but the own programs is on the PATH.
     fn dev(&self, alone: bool) -> Result<Dev> {
         let mut command = dev::command(self.dir.path(), &["guest"])?;
+        self.put_first(&mut command, alone)?;
+        Dev::spawn(self.dir.path(), &mut command)
+    }
+
+    /// `pilothouse build guest`, to its end.
+    fn build(&self, alone: bool) -> Result<Finished> {
+        let mut command = cli::command(self.dir.path(), &["build", "guest"])?;
+        self.put_first(&mut command, alone)?;
+        process::run(&mut command, "", BUILD)
+    }
+
+    fn put_first(&self, command: &mut Command, alone: bool) -> Result<()> {
         let mut folders = vec![self.path("bin")];
         if !alone {
             folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         }
         command.env("PATH", std::env::join_paths(folders)?).env_remove("RUSTC");
-        Dev::spawn(self.dir.path(), &mut command)
+        Ok(())
     }
 }
 
@@ -125,6 +138,27 @@ fn without_rustup_it_says_what_to_install_before_it_builds() -> Result<()> {
     ensure!(said[0].contains("cannot build for wasm32-wasip2"), "{said:?}");
     let builds = machine.asked("cargo").into_iter().filter(|line| line.contains("> build")).count();
     ensure!(builds == 0, "{builds} builds");
+    Ok(())
+}
+
+#[test]
+fn a_build_without_rustup_or_without_cargo_says_what_to_install() -> Result<()> {
+    let machine = Machine::new()?;
+    let built = machine.build(true)?;
+    let wanted = ["cannot build for wasm32-wasip2", "install Rust with rustup (https://rustup.rs)"];
+    ensure!(
+        built.status.code() == Some(1) && wanted.iter().all(|text| built.stderr.contains(text)),
+        "{built:?}"
+    );
+    ensure!(machine.asked("cargo").iter().all(|line| !line.contains("> build")));
+    fs::remove_file(machine.path("bin/cargo"))?;
+    let built = machine.build(true)?;
+    ensure!(built.status.code() == Some(1) && built.stderr.contains("cargo is not installed"), "{built:?}");
+    // With the target it is built, and without a word of Cargo on standard output.
+    fs::create_dir(machine.path("libraries"))?;
+    let built = machine.build(false)?;
+    ensure!(built.status.success() && built.stdout.lines().count() == 1, "{built:?}");
+    ensure!(machine.path("guest/guest.wasm").exists());
     Ok(())
 }
 

@@ -154,6 +154,27 @@ impl Ring {
         self.push(&event.key().clone(), Item::from(event));
     }
 
+    /// Takes in an event that was handed out and must be told again, before what waits of its key by now. If nothing does, it is
+    /// held back until [`release`](Self::release) or a later event of the key, and this answers `true`.
+    pub fn put_in_front(&self, event: Event) -> bool {
+        let is_held_back = self.pending.lock().put_in_front(&event.key().clone(), Item::from(event));
+        if !is_held_back {
+            self.wake_consumer();
+        }
+        is_held_back
+    }
+
+    /// Events of these keys are not held back any longer.
+    pub fn release<'a>(&self, keys: impl IntoIterator<Item = &'a ObjectKey>) {
+        self.change(|pending| keys.into_iter().for_each(|key| pending.release(key)));
+        self.wake_consumer();
+    }
+
+    /// No event is held back any longer. For the consumer, who is not woken.
+    pub fn release_all(&self) {
+        self.pending.lock().release_all();
+    }
+
     /// Whether an event of this key waits.
     #[must_use]
     pub fn holds(&self, key: &ObjectKey) -> bool {
@@ -262,8 +283,8 @@ impl Ring {
     }
 
     fn signal(&self, synced: bool) {
-        if synced {
-            self.synced.send_if_modified(|was| !std::mem::replace(was, true));
+        if synced && self.synced.send_if_modified(|was| !std::mem::replace(was, true)) {
+            self.wake_consumer();
         }
     }
 

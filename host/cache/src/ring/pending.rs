@@ -4,7 +4,7 @@
 //! Invariants:
 //! - a key is in `entries` iff it has a pending event; it is in `order` under its entry's `place` iff that is `Some`;
 //! - an entry without a place is *parked*: its body was let go and the store does not have that object any more, so a
-//!   deletion is on its way and will settle it;
+//!   deletion is on its way and will settle it; or its event was put in front and waits for its release;
 //! - `events` counts all pending items, `initial` the initial adds that are pending or handed out and not acknowledged.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -51,11 +51,13 @@ struct Entry {
     first: Item,
     /// With `Latest` at most an `Added` behind a `Deleted`.
     rest: VecDeque<Item>,
+    /// The consumer was told of what the first item began with, if in vain: a deletion after it is told too.
+    told: bool,
 }
 
 impl Entry {
     fn new(place: Option<u64>, first: Item) -> Self {
-        Self { place, first, rest: VecDeque::new() }
+        Self { place, first, rest: VecDeque::new(), told: false }
     }
 
     fn last(&self) -> &Item {
@@ -81,7 +83,7 @@ impl Entry {
                 Merged::One(item) => self.rest.push_back(item),
                 Merged::Both(last, item) => self.rest.extend([last, item]),
             },
-            None => match merge(self.first, item, told_elsewhere) {
+            None => match merge(self.first, item, told_elsewhere || self.told) {
                 Merged::Nothing => return None,
                 Merged::One(first) => self.first = first,
                 Merged::Both(first, last) => {
@@ -95,8 +97,8 @@ impl Entry {
 
     /// Merges neighbours as `Latest` would have. `None`: nothing is left.
     fn collapsed(self, told_elsewhere: bool) -> Option<Self> {
-        let Self { place, first, rest } = self;
-        let mut entry = Some(Self::new(place, first));
+        let Self { place, first, rest, told } = self;
+        let mut entry = Some(Self { told, ..Self::new(place, first) });
         for item in rest {
             entry = match entry {
                 Some(entry) => entry.merged(item, told_elsewhere),
@@ -181,7 +183,7 @@ impl Pending {
             self.events += 1;
             self.initial += item.initial();
             entry.rest.push_back(item);
-            return;
+            return self.release(key);
         }
         if self.options.delivery == Delivery::Every {
             self.counters.fallbacks += 1;
@@ -189,6 +191,49 @@ impl Pending {
         let (before, told_elsewhere) = (self.events, self.options.told_elsewhere);
         self.change(key, |entry| entry.merged(item, told_elsewhere));
         self.counters.coalesced += u64::from(self.events <= before);
+    }
+
+    /// Takes in an event that was handed out and must be told again, before all that waits of its key. If nothing does, it is
+    /// parked until its release, or until a later event of the key: then it answers `true`.
+    pub(super) fn put_in_front(&mut self, key: &ObjectKey, mut item: Item) -> bool {
+        // The initial list was told once, which is all that it stands for.
+        if let Item::Added { initial, .. } = &mut item {
+            *initial = false;
+        }
+        item.told_again(self.turn);
+        if !self.bodies {
+            item.drop_bodies();
+        }
+        if !self.entries.contains_key(key) {
+            self.events += 1;
+            self.entries.insert(key.clone(), Entry { told: true, ..Entry::new(None, item) });
+            return true;
+        }
+        let keeps_each = self.options.delivery == Delivery::Every && self.bodies;
+        self.change(key, |Entry { place, first, mut rest, .. }| {
+            rest.push_front(first);
+            if keeps_each {
+                return Some(Entry { place, first: item, rest, told: true });
+            }
+            let told = Entry { told: true, ..Entry::new(place, item) };
+            rest.into_iter().try_fold(told, |entry, next| entry.merged(next, false))
+        });
+        false
+    }
+
+    /// Gives a parked entry a place again.
+    pub(super) fn release(&mut self, key: &ObjectKey) {
+        if self.entries.get(key).is_some_and(|entry| entry.place.is_none()) {
+            self.change(key, Some);
+        }
+    }
+
+    /// Gives all parked entries a place again.
+    pub(super) fn release_all(&mut self) {
+        let parked = self.entries.iter().filter(|(_, entry)| entry.place.is_none());
+        for key in parked.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.release(&key);
+        }
     }
 
     /// Takes in the first item of a key.
@@ -261,7 +306,7 @@ impl Pending {
                 continue;
             };
             match entry.rest.pop_front() {
-                Some(next) => entry.first = next,
+                Some(next) => (entry.first, entry.told) = (next, false),
                 None => _ = self.entries.remove(&place.remove()),
             }
             self.events -= 1;
@@ -288,12 +333,12 @@ impl Pending {
         let is_old = |item: &Item| item.is_deletion_before(turn);
         let with_old = self.entries.iter().filter(|(_, entry)| entry.items().any(is_old));
         for key in with_old.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
-            self.change(&key, |Entry { place, first, mut rest }| {
+            self.change(&key, |Entry { place, first, mut rest, .. }| {
                 rest.push_front(first);
                 let last = rest.iter().rposition(is_old)?;
                 // What is behind the last that goes, if anything, is the first now.
                 drop(rest.drain(..=last));
-                Some(Entry { place, first: rest.pop_front()?, rest })
+                Some(Entry { place, first: rest.pop_front()?, rest, told: false })
             });
         }
         self.turn += 1;

@@ -2,7 +2,7 @@
 //!
 //! Cargo's JSON messages say what was built and what the compiler thinks of it; its own lines on standard error say how far it
 //! is. Invariant: nothing of the build outlives the future: Cargo is the head of a process group that is killed with it.
-//! Called by [`super::workshop`], one build at a time.
+//! Called by [`super::workshop`], one build at a time, and by `pilothouse build`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -24,6 +24,9 @@ use super::{cargo, depinfo};
 /// How often a build that takes its time says how far it is.
 const PROGRESS: Duration = Duration::from_secs(5);
 
+/// The profile with which components are built unless another one is named.
+pub(crate) const RELEASE: &str = "release";
+
 /// What is to be built.
 #[derive(Debug, Clone)]
 pub(crate) struct BuildRequest {
@@ -33,6 +36,8 @@ pub(crate) struct BuildRequest {
     pub(crate) folder: PathBuf,
     /// Shared by all crates, so that what they have in common is built once.
     pub(crate) target: PathBuf,
+    /// Name of Cargo's profile.
+    pub(crate) profile: String,
     /// The workspace's `Cargo.lock`, whether it exists or not.
     pub(crate) lock: PathBuf,
     /// An earlier build found that the compiler can build for WebAssembly.
@@ -91,7 +96,8 @@ async fn run(request: &BuildRequest, progress: &mut Progress<'_>) -> Result<Path
     let manifest = request.folder.join("Cargo.toml");
     let format = if progress.log.colours() { "json-diagnostic-rendered-ansi" } else { "json" };
     let mut command = cargo::command("cargo", &request.folder);
-    command.args(["build", "--lib", "--release", "--target", TARGET, "--manifest-path"]).arg(&manifest);
+    command.args(["build", "--lib", "--profile", &request.profile, "--target", TARGET]);
+    command.arg("--manifest-path").arg(&manifest);
     command.arg("--target-dir").arg(&request.target).arg(format!("--message-format={format}"));
     // Its lines are taken apart here.
     command.args(["--color", "never"]);
@@ -316,6 +322,7 @@ mod tests {
             label: "guest".into(),
             folder: "/g".into(),
             target: "/t".into(),
+            profile: RELEASE.into(),
             lock: "/g/Cargo.lock".into(),
             target_checked: true,
             first,

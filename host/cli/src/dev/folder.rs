@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 
 const NAME: &str = ".pilothouse";
+const TARGET: &str = "target";
 
 /// The folder, held by this process.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl Folder {
 
     /// Cargo's target folder of all guests.
     pub(crate) fn target(&self) -> PathBuf {
-        self.path.join("target")
+        self.path.join(TARGET)
     }
 
     /// Writes the kubeconfig, for this user's eyes only, and says where it is.
@@ -73,6 +74,14 @@ impl Folder {
     pub(crate) fn put(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
         put(&self.path, path, content, mode)
     }
+}
+
+/// Cargo's target folder of all guests below `within`, which is made. Cargo itself keeps two builds apart, so it is used with
+/// and without a `dev` that runs.
+pub(crate) fn shared_target(within: &Path) -> Result<PathBuf> {
+    let folder = make(&within.join(NAME), &["", "incoming", TARGET])?;
+    put(&folder, &folder.join(".gitignore"), b"*\n", 0o644)?;
+    Ok(folder.join(TARGET))
 }
 
 /// The kubeconfig of an API server that runs without plugins; it goes when this is dropped.

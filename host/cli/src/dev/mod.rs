@@ -10,15 +10,15 @@
 //! end it goes the other way round: builds, host, server. With `--kubeconfig` or `--context` the host works on that cluster and
 //! there is no server.
 
-mod build;
+pub(crate) mod build;
 mod cargo;
 mod depinfo;
-mod folder;
+pub(crate) mod folder;
 mod install;
-mod log;
-mod manifests;
+pub(crate) mod log;
+pub(crate) mod manifests;
 mod objects;
-mod projects;
+pub(crate) mod projects;
 mod snapshot;
 mod watch;
 mod workshop;
@@ -52,7 +52,21 @@ const SERVER_GRACE: Duration = Duration::from_secs(2);
 /// The folder beneath a given one whose objects the server starts with.
 const OBJECTS: &str = "objects";
 
+const EXAMPLES: &str = "Examples:
+  # Build and run the plugin crates below this folder, on an API server in memory
+  pilothouse dev
+
+  # Some crates, with objects of your own
+  pilothouse dev plugins/greeter plugins/cleaner --objects testdata
+
+  # Only the API server, on a port for other programs
+  pilothouse dev --api-only --api-port 8001
+
+  # The plugins of this folder on a cluster of yours, with your permissions
+  pilothouse dev --context kind-dev";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Dev {
     /// Plugin crates, .wasm files, or folders of either
     #[arg(value_name = "PATH", default_value = ".")]

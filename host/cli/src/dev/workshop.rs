@@ -16,7 +16,7 @@ use std::time::SystemTime;
 use anyhow::{Context as _, Result};
 use tokio::task::JoinSet;
 
-use super::build::{BuildRequest, Report, build, built};
+use super::build::{BuildRequest, RELEASE, Report, build, built};
 use super::folder::Folder;
 use super::install::Installer;
 use super::log::{Log, Tone, spell};
@@ -168,6 +168,7 @@ impl Workshop {
                         label: state.project.label.clone(),
                         folder: state.project.folder.clone(),
                         target: self.folder.target(),
+                        profile: RELEASE.to_owned(),
                         lock: package.lock(),
                         target_checked: state.target_checked,
                         first: !state.tried,

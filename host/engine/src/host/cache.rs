@@ -28,6 +28,8 @@ pub struct CacheQuery<'a> {
     pub namespace: &'a str,
     /// Only those with these labels; all if empty.
     pub label_selector: &'a str,
+    /// Only those that have the value (second) in the index (first).
+    pub index: Option<(&'a str, &'a str)>,
 }
 
 /// A running wait; resolves to `false` when the limit passed first.
@@ -49,20 +51,8 @@ pub trait CacheImports {
     /// A snapshot of the cached objects that match `query`.
     ///
     /// # Errors
-    /// When the plugin may not read the objects, does not watch their kind, or the query is malformed.
+    /// When the plugin may not read the objects, does not watch their kind, has no such index, or the query is malformed.
     fn cache_list(&self, _kind: &Gvk, _query: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        Err(no_cache())
-    }
-    /// A snapshot of the cached objects that have `value` in an index.
-    ///
-    /// # Errors
-    /// When the plugin may not read the objects, does not watch their kind, or has no such index.
-    fn cache_by_index(
-        &self,
-        _kind: &Gvk,
-        _index: &str,
-        _value: &str,
-    ) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Err(no_cache())
     }
     /// Calls `visit` with the values of an index in their order, until it breaks; and with none for each value or object

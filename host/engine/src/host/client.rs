@@ -93,6 +93,15 @@ pub struct CallPreconditions {
     pub resource_version: Option<String>,
 }
 
+/// How the resource version of a list is to be understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VersionMatch {
+    /// The list is at exactly that version.
+    Exact,
+    /// The list is not older.
+    NotOlderThan,
+}
+
 /// Options of all calls. Each verb refuses those that are not its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallOptions {
@@ -122,8 +131,18 @@ pub struct CallOptions {
     pub limit: u32,
     /// The token of the page before.
     pub continue_token: Option<String>,
-    /// The version that a list is to have.
+    /// The version that a get or a list is to have.
     pub resource_version: Option<String>,
+    /// How the version of a list is to be understood.
+    pub version_match: Option<VersionMatch>,
+    /// The object whose subresource is created.
+    pub target: Option<ObjectKey>,
+    /// The container whose log is read.
+    pub container: Option<String>,
+    /// The last lines of a log only.
+    pub tail_lines: Option<u32>,
+    /// The log of the run before this one.
+    pub previous: bool,
 }
 
 /// A live call to the API server.
@@ -135,7 +154,7 @@ pub struct ClientCall {
     pub verb: ClientVerb,
     /// Options of the operation.
     pub options: CallOptions,
-    /// Bytes that the bodies of the answer may have in all: what is left of `limits.handleBytes`.
+    /// Bytes that the bodies of the answer may have in all: what is left of `limits.handleBytes`, or `limits.answerBytes` for a log.
     pub max_bytes: usize,
     /// The call of the guest that made this live call.
     pub context: CallContext,
@@ -163,6 +182,21 @@ pub enum ClientVerb {
     },
     /// Deletes an object.
     Delete(ObjectKey),
+    /// Deletes the objects that the options select.
+    DeleteCollection,
+    /// Reads the log of a container of this pod.
+    PodLog(ObjectKey),
+    /// Asks whether the plugin may make a call.
+    May {
+        /// The verb of the API.
+        verb: String,
+        /// The subresource; may be empty.
+        subresource: String,
+        /// The namespace; empty for a cluster-scoped object or all namespaces.
+        namespace: String,
+        /// The name; empty for all names.
+        name: String,
+    },
 }
 
 /// The result of a live call.
@@ -178,9 +212,15 @@ pub enum ClientAnswer {
         continue_token: Option<String>,
         /// The resource version of the list.
         resource_version: String,
+        /// How many objects follow, if the server says so.
+        remaining_items: Option<u64>,
     },
-    /// Result of delete.
-    Deleted,
+    /// Result of delete, with the object if the server keeps it for now; and of a delete of a collection.
+    Deleted(Option<Object>),
+    /// A log.
+    Log(Vec<u8>),
+    /// Whether the plugin may make the call.
+    May(bool),
 }
 
 /// A running live call.

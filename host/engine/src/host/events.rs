@@ -37,7 +37,7 @@ pub struct EventOptions {
 }
 
 /// An object that an event refers to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum EventTarget {
     /// An object whose handle the guest has.
     Object(Object),

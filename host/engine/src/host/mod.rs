@@ -11,6 +11,7 @@ mod config;
 mod events;
 mod http;
 mod log;
+mod metrics;
 mod queue;
 mod refusal;
 
@@ -19,12 +20,13 @@ use pilothouse_object::ObjectKey;
 pub use cache::{CacheImports, CacheQuery, ObjectCursor, WaitFuture};
 pub use client::{
     ApiStatus, CallOptions, CallPreconditions, ClientAnswer, ClientCall, ClientError, ClientFuture,
-    ClientImports, ClientVerb, Dependents, PatchKind, StatusCause,
+    ClientImports, ClientVerb, Dependents, PatchKind, StatusCause, VersionMatch,
 };
 pub use config::ConfigImports;
 pub use events::{EventImports, EventOptions, EventTarget, GuestEvent};
 pub use http::HttpImports;
 pub use log::{LogImports, LogLevel};
+pub use metrics::{GuestMetric, MetricChange, MetricImports, MetricKind, MetricSpec};
 pub use queue::QueueImports;
 pub use refusal::{Refusal, RefusalReason};
 
@@ -36,6 +38,7 @@ pub trait HostImports:
     + EventImports
     + HttpImports
     + LogImports
+    + MetricImports
     + QueueImports
     + Send
     + Sync
@@ -50,6 +53,7 @@ impl<T> HostImports for T where
         + EventImports
         + HttpImports
         + LogImports
+        + MetricImports
         + QueueImports
         + Send
         + Sync
@@ -68,6 +72,7 @@ impl ConfigImports for Nothing {}
 impl EventImports for Nothing {}
 impl HttpImports for Nothing {}
 impl LogImports for Nothing {}
+impl MetricImports for Nothing {}
 impl QueueImports for Nothing {}
 
 /// The call in which a guest used an import, for logs.

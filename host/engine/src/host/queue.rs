@@ -4,17 +4,19 @@ use std::time::Duration;
 
 use pilothouse_object::ObjectKey;
 
+use super::Refusal;
+
 /// The plugin's own work queue.
 pub trait QueueImports {
-    /// Checks whether the queue has room for the key.
+    /// Checks whether the queue has room for the keys.
     ///
     /// # Errors
-    /// When the queue is full and does not contain the key: a human-readable message.
-    fn queue_room(&self, _key: &ObjectKey) -> Result<(), String> {
-        Err("this host has no queue".to_owned())
+    /// When the queue would become longer than its limit. Keys that it contains are not counted.
+    fn queue_room(&self, _keys: &[ObjectKey]) -> Result<(), Refusal> {
+        Err(Refusal::unavailable("this host has no queue"))
     }
-    /// Adds a key to the queue.
-    fn queue_add(&self, _key: ObjectKey) {}
+    /// Adds keys to the queue. Those of a higher priority come first; 0 is the usual one.
+    fn queue_add(&self, _keys: Vec<ObjectKey>, _priority: i32) {}
     /// Adds a key to the queue after a delay.
     fn queue_add_after(&self, _key: ObjectKey, _delay: Duration) {}
     /// Adds a key to the queue after the rate limiter's delay for it.

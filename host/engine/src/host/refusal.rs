@@ -17,6 +17,8 @@ pub enum RefusalReason {
     OverLimit,
     /// The host cannot do it now, or got no response.
     Unavailable,
+    /// This host does not have what was asked for.
+    Unsupported,
 }
 
 /// The refusal of a call of an import. Nothing was sent or changed; after [`RefusalReason::Unavailable`] of a live call this is
@@ -43,6 +45,11 @@ impl Refusal {
     /// It would exceed a bound.
     pub fn over_limit(message: impl fmt::Display) -> Self {
         Self { reason: RefusalReason::OverLimit, message: message.to_string() }
+    }
+
+    /// This host does not have it.
+    pub fn unsupported(message: impl fmt::Display) -> Self {
+        Self { reason: RefusalReason::Unsupported, message: message.to_string() }
     }
 
     /// The host cannot do it now.

@@ -1,19 +1,21 @@
 //! The generated traits of a guest's imports, implemented on [`HostImports`](crate::HostImports): one module for each version
 //! of the contract, in it one file per interface.
 
-mod v0_1;
+mod reading;
+mod resources;
+mod sorted;
+pub(crate) mod v0_1;
+pub(crate) mod v0_2;
 
 use std::ops::{Deref, DerefMut};
 
 use wasmtime::component::{HasData, Linker};
 
+pub(crate) use self::resources::Kept;
+#[expect(unreachable_pub, reason = "the generated bindings re-export them")]
+pub use self::resources::{Cursor, Kind, Metric, NewEvent, Options, Page, Query, Values};
 use crate::error::OverLimit;
-use crate::host::ObjectCursor;
 use crate::state::StoreState;
-
-/// The resource behind a guest's handle of a cursor: a snapshot that the guest reads in portions.
-#[expect(unreachable_pub, reason = "the generated bindings re-export it")]
-pub struct Cursor(Box<dyn ObjectCursor>);
 
 /// A call of an import: the state of the guest's store. The time until it is dropped is the host's.
 pub(crate) struct ImportCall<'a>(&'a mut StoreState);
@@ -53,7 +55,8 @@ impl HasData for ImportCalls {
 
 /// Links the interfaces of `pilothouse:controller` in all versions that are served.
 pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
-    v0_1::add_to_linker(linker)
+    v0_1::add_to_linker(linker)?;
+    v0_2::add_to_linker(linker)
 }
 
 /// Counts the bytes that one call of an import answers, against `limits.answerBytes`: the guest chooses how much it asks
@@ -70,7 +73,7 @@ impl Answer {
     }
 
     /// Adds a part of the answer; an error when the answer becomes too large.
-    fn add(&mut self, bytes: usize) -> wasmtime::Result<()> {
+    fn add(&mut self, bytes: usize) -> Result<(), OverLimit> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes <= self.max {
             return Ok(());

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use pilothouse_engine::{
     CacheImports, CallContext, ClientImports, Code, Compiler, ConfigImports, Engine, EngineOptions,
     EventImports, Fault, HttpClient, HttpClientOptions, HttpImports, HttpObserver, HttpResult, Instance,
-    LogImports, LogLevel, Outcome, QueueImports, Request, ResolveFuture, Resolver,
+    LogImports, LogLevel, MetricImports, Outcome, QueueImports, ReasonSet, Request, ResolveFuture, Resolver,
 };
 use pilothouse_object::ObjectKey;
 use pilothouse_plugin::Limits;
@@ -154,7 +154,9 @@ pub(crate) fn limits() -> Limits {
 
 pub(crate) async fn reconcile(instance: &mut Instance) -> Result<Result<Outcome>, Fault> {
     let key: ObjectKey = "a/b".parse().expect("a key");
-    let answer = instance.reconcile(&Request { key: &key, attempt: 0, reasons: &["added"] }, 1).await?;
+    let answer = instance
+        .reconcile(&Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 }, 1)
+        .await?;
     Ok(answer.map_err(|failure| anyhow::anyhow!("{failure:?}")))
 }
 
@@ -207,5 +209,7 @@ impl HttpImports for Plugin {
         self.http.clone()
     }
 }
+
+impl MetricImports for Plugin {}
 
 impl QueueImports for Plugin {}

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use pilothouse_engine::{
-    Code, Engine, Event, Failure, Fault, HostImports, Instance, LoadError, Outcome, Request,
+    Code, ContractVersion, Engine, Event, Failure, Fault, HostImports, Instance, LoadError, Outcome, Request,
 };
 use pilothouse_plugin::{Limits, World};
 
@@ -28,6 +28,12 @@ pub(crate) trait Component: Send + Sync {
 
     /// The world that the component targets.
     fn world(&self) -> Result<World, LoadError>;
+
+    /// The version of the contract that the component targets.
+    fn version(&self) -> Result<ContractVersion, LoadError>;
+
+    /// Whether the component hands its state over at a reload.
+    fn has_state(&self) -> Result<bool, LoadError>;
 
     /// Makes the machine code again, from the bytes of the component, after it was lost.
     fn restore(&self, wasm: Bytes) -> BoxFuture<'_, Result<(), LoadError>>;
@@ -68,8 +74,22 @@ pub(crate) trait Guest: Send {
         call: u64,
     ) -> BoxFuture<'a, Result<Vec<Answer>, Fault>>;
 
-    /// Delivers one event, in the worlds `event-handler` and `controller`.
-    fn handle<'a>(&'a mut self, event: &'a Event<'a>, call: u64) -> BoxFuture<'a, Result<(), Fault>>;
+    /// Delivers events of a watch, in worlds that handle events: one answer for each, in their order.
+    fn handle<'a>(
+        &'a mut self,
+        watch: &'a str,
+        events: &'a [Event<'a>],
+        call: u64,
+    ) -> BoxFuture<'a, Result<Vec<Result<(), Failure>>, Fault>>;
+
+    /// Says that all objects of the first list of a watch were delivered.
+    fn synced<'a>(&'a mut self, watch: &'a str, call: u64) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// Takes the state for the next generation.
+    fn save(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>>;
+
+    /// Gives the state of the generation before; the inner error is the guest's own message.
+    fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>>;
 }
 
 impl Compiler for Engine {
@@ -87,6 +107,14 @@ impl Component for Code {
 
     fn world(&self) -> Result<World, LoadError> {
         Self::world(self)
+    }
+
+    fn version(&self) -> Result<ContractVersion, LoadError> {
+        Self::version(self)
+    }
+
+    fn has_state(&self) -> Result<bool, LoadError> {
+        Self::has_state(self)
     }
 
     fn restore(&self, wasm: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
@@ -138,7 +166,24 @@ impl Guest for Instance {
         Box::pin(Self::reconcile_many(self, requests, call))
     }
 
-    fn handle<'a>(&'a mut self, event: &'a Event<'a>, call: u64) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(Self::handle(self, event, call))
+    fn handle<'a>(
+        &'a mut self,
+        watch: &'a str,
+        events: &'a [Event<'a>],
+        call: u64,
+    ) -> BoxFuture<'a, Result<Vec<Result<(), Failure>>, Fault>> {
+        Box::pin(Self::handle(self, watch, events, call))
+    }
+
+    fn synced<'a>(&'a mut self, watch: &'a str, call: u64) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(Self::synced(self, watch, call))
+    }
+
+    fn save(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
+        Box::pin(Self::save(self))
+    }
+
+    fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>> {
+        Box::pin(Self::restore(self, saved))
     }
 }

@@ -26,7 +26,8 @@ impl Default for PluginLimiter {
     }
 }
 
-fn build(settings: &pilothouse_plugin::RateLimiter) -> Box<dyn RateLimiter<ObjectKey>> {
+/// A limiter with these settings.
+pub(crate) fn build(settings: &pilothouse_plugin::RateLimiter) -> Box<dyn RateLimiter<ObjectKey>> {
     let item = Box::new(ItemExponentialFailureRateLimiter::new(settings.base_delay, settings.max_delay));
     match settings.bucket {
         None => item,

@@ -250,7 +250,8 @@ mod tests {
     fn drain(queue: &Queue<ObjectKey, Reasons>) -> BTreeMap<String, (Vec<&'static str>, Priority)> {
         let mut drained = BTreeMap::new();
         while let Some(item) = queue.try_get() {
-            drained.insert(item.key.to_string(), (item.payload.names().collect(), item.priority));
+            drained
+                .insert(item.key.to_string(), (item.payload.of_contract().names().collect(), item.priority));
             queue.done(item);
         }
         drained
@@ -271,7 +272,7 @@ mod tests {
         mapper.on_delete(&key, None, true);
         assert_eq!(queue.num_requeues(&key), 0);
         let item = queue.try_get().expect("the deletion is told");
-        let reasons: Vec<_> = item.payload.names().collect();
+        let reasons: Vec<_> = item.payload.of_contract().names().collect();
         assert_eq!((item.key, reasons, item.priority), (key, vec!["deleted", "requeued"], Priority::NORMAL));
         assert_eq!(queue.len_delayed(), 0, "one run for the deletion and the retry");
     }

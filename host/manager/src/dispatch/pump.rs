@@ -1,28 +1,37 @@
 //! [`Pump`]: delivers the events of one handler watch from its ring to the guest, one call at a time and in order.
 //!
+//! Handlers of contract 0.2 get many events in a call, each of another key, and may fail: a failed event [comes
+//! again](retries), and a fault is a failure of its event. After the fault of a call with many events each is delivered in a
+//! call of its own. Handlers of contract 0.1 get one event in a call, and cannot fail.
+//!
 //! A pump belongs to a generation. It has a task only while there are events: the ring starts it, and it ends when the ring
 //! is empty. When the next generation takes over, the old pump ends after its call and leaves the events that it had not
-//! delivered. The new pump delivers these first: no event is lost over a reload, and no two calls of one watch overlap. A
-//! call that faults counts as delivered, so a poisonous event does not stop the rest; only a generation on probation leaves
-//! such events to the one that replaces it. Whatever took an event in, it is delivered under the grants that are in force
+//! delivered. The new pump delivers these first: no event is lost over a reload, and no two calls of one watch overlap. In
+//! contract 0.1 a call that faults counts as delivered, so a poisonous event does not stop the rest; only a generation on
+//! probation leaves such events to the one that replaces it. Whatever took an event in, it is delivered under the grants that are in force
 //! then. An event for which no instance could be made is delivered later: none of the
 //! plugin's code ran. A call that could not be answered because of the host or the API server is made again a few times.
 //!
 //! A pump has no instance of its own. It leases one for the events that wait, as workers do for keys.
 //!
 //! Invariants: while `state` is `Idle` there is nothing to deliver, or the host may call no guests, or a call of
-//! [`Pump::wake`] is on its way; the lock of `state` is never held across an `await`.
+//! [`Pump::wake`] is on its way; the lock of `state` is never held across an `await`, nor while events are taken from the ring
+//! or put into it, which wakes the pump.
 
+mod first_list;
+mod retries;
 mod undelivered;
 
+use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use pilothouse_cache::{Event, EventFilter as _, Ring};
-use pilothouse_engine::{self as engine, Fault};
+use pilothouse_engine::{self as engine, Failure, Fault};
 use pilothouse_executor::yield_after_slice;
 use pilothouse_object::{Gvk, ObjectKey};
 use pilothouse_plugin::Predicate;
@@ -30,17 +39,19 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::first_list::FirstList;
+use self::retries::Retries;
 use self::undelivered::Undelivered;
 use crate::dispatch::call_id::next_call_id;
 use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::mapping::Filter;
-use crate::dispatch::worker::record_event_fault;
+use crate::dispatch::worker::{log_fault, record_event_fault};
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::state::CallKind;
 
-/// Most events taken from the ring at once.
-const MAX_BATCH: usize = 64;
+/// Most events taken from the ring at once, and most of one call.
+const MAX_BATCH: usize = 128;
 
 /// Most calls for an event that the host or the API server keeps from being answered. Then it counts as delivered: the rest of
 /// the watch waits for it.
@@ -73,6 +84,10 @@ pub(crate) struct PumpSpec {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) generation: Arc<Generation>,
     pub(crate) kind: Gvk,
+    /// The name of the watch.
+    pub(crate) watch: String,
+    /// What this pump has a part of.
+    pub(crate) first_list: Arc<FirstList>,
     /// Which objects the watch shows under the grants of this generation.
     pub(crate) filter: Filter,
     pub(crate) predicates: Vec<Predicate>,
@@ -84,6 +99,11 @@ pub(crate) struct PumpSpec {
 /// Delivers the events of one watch.
 pub(crate) struct Pump {
     spec: PumpSpec,
+    retries: Retries,
+    /// Most events of a call: fewer after calls of many that faulted.
+    batch: AtomicUsize,
+    /// Whether the first list was not told of as delivered yet.
+    tells_first_list: AtomicBool,
     state: Mutex<PumpState>,
 }
 
@@ -106,8 +126,16 @@ impl Pump {
             let events = std::mem::take(&mut undelivered.events);
             undelivered.events = events.into_iter().filter_map(|event| spec.filter.show(event)).collect();
         }
-        let state = Mutex::new(PumpState::Idle(undelivered));
-        let pump = Arc::new(Self { spec, state });
+        // What the pump before held back is for this one: another version may handle it.
+        spec.ring.release_all();
+        let handles_batches = spec.generation.handles_batches;
+        let pump = Arc::new(Self {
+            retries: Retries::new(&spec.generation.description.rate_limiter),
+            batch: AtomicUsize::new(if handles_batches { MAX_BATCH } else { 1 }),
+            tells_first_list: AtomicBool::new(handles_batches),
+            state: Mutex::new(PumpState::Idle(undelivered)),
+            spec,
+        });
         let woken = Arc::downgrade(&pump);
         // The ring may be that of the predecessor.
         pump.spec.ring.set_waker(move || {
@@ -125,7 +153,7 @@ impl Pump {
         let PumpSpec { plugin, ring, .. } = &self.spec;
         let mut state = self.state.lock();
         let PumpState::Idle(undelivered) = &mut *state else { return };
-        let is_wanted = ring.has_next() || !undelivered.is_empty();
+        let is_wanted = ring.has_next() || !undelivered.is_empty() || self.must_tell_first_list();
         if !is_wanted || self.is_over() || !plugin.election().is_leader() {
             return;
         }
@@ -140,6 +168,8 @@ impl Pump {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, PumpState::Ended) {
             PumpState::Idle(mut undelivered) => {
+                // The ring wakes its pump while it is emptied.
+                drop(state);
                 next.predecessor = undelivered.predecessor.take();
                 next.events.extend(self.leftover(undelivered));
             }
@@ -179,11 +209,12 @@ impl Pump {
     /// Ends the task, unless an event has come meanwhile.
     fn end(&self, undelivered: Undelivered) -> Option<Undelivered> {
         let mut state = self.state.lock();
-        if !self.is_over() && self.spec.ring.has_next() {
+        if !self.is_over() && (self.spec.ring.has_next() || self.must_tell_first_list()) {
             return Some(undelivered);
         }
         match std::mem::replace(&mut *state, PumpState::Ended) {
             PumpState::Running(Some(next)) => {
+                drop(state);
                 // The next pump may be gone with its plugin.
                 let _ = next.send(self.leftover(undelivered));
             }
@@ -196,6 +227,7 @@ impl Pump {
     /// next pump is the same or has adopted it, and events outside of a ring are not merged and not dropped when old.
     fn leftover(&self, undelivered: Undelivered) -> Leftover {
         let mut events = undelivered.into_events();
+        self.spec.ring.release_all();
         if self.spec.plugin.election().was_elected() {
             while let Some(mut batch) = self.spec.ring.try_next_batch(usize::MAX) {
                 events.append(&mut batch.take());
@@ -205,7 +237,7 @@ impl Pump {
     }
 
     /// Delivers events until there is none, or the pump is to end.
-    async fn deliver_all(&self, undelivered: &mut Undelivered) {
+    async fn deliver_all(self: &Arc<Self>, undelivered: &mut Undelivered) {
         if let Some(predecessor) = &mut undelivered.predecessor {
             let events = predecessor.await.unwrap_or_default();
             undelivered.predecessor = None;
@@ -225,29 +257,39 @@ impl Pump {
                 return;
             }
         }
+        if self.must_tell_first_list() && !self.is_over() {
+            self.tell_first_list().await;
+        }
     }
 
-    /// Delivers the waiting events one after the other, with one lease of an instance. `false` if the pump is to end.
-    async fn deliver_waiting(&self, undelivered: &mut Undelivered) -> bool {
+    /// Delivers the waiting events in their order, with one lease of an instance. `false` if the pump is to end.
+    async fn deliver_waiting(self: &Arc<Self>, undelivered: &mut Undelivered) -> bool {
         let plugin = &self.spec.plugin;
         let mut warm = WarmInstance::default();
-        while let Some(event) = undelivered.events.front().cloned() {
+        // So many events are delivered one by one, since a call with all of them faulted.
+        let mut alone = 0_usize;
+        'batches: while !undelivered.events.is_empty() {
+            let batch = self.next_batch(&undelivered.events, alone > 0);
             let (mut wait, mut unanswered) = (SHORTEST_RETRY, 0);
             loop {
                 let permit = plugin.quarantine_pause(CallKind::Event, || warm.release()).await;
                 if !self.may_call().await {
                     return false;
                 }
-                match AssertUnwindSafe(self.deliver(&mut warm, &event)).catch_unwind().await {
+                match AssertUnwindSafe(self.deliver(&mut warm, &batch)).catch_unwind().await {
                     Ok(Delivered::Later) => {}
                     Ok(Delivered::NotCalled) => {
                         warm.release();
                         continue;
                     }
+                    Ok(Delivered::Faulted | Delivered::Unanswered) if batch.len() > 1 => {
+                        alone = batch.len();
+                        self.batch.store((alone / 2).max(1), Relaxed);
+                        continue 'batches;
+                    }
                     Ok(Delivered::Unanswered) if unanswered + 1 < MAX_UNANSWERED => unanswered += 1,
                     Ok(delivered) => {
-                        let is_answered = delivered == Delivered::Answered;
-                        undelivered.keep_faulted(event, is_answered, plugin, &self.spec.ring);
+                        self.delivered(undelivered, &batch, delivered == Delivered::Answered);
                         break;
                     }
                     Err(panic) => {
@@ -261,9 +303,37 @@ impl Pump {
                 self.pause(wait).await;
                 wait = (wait * 2).min(LONGEST_RETRY);
             }
-            undelivered.events.pop_front();
+            undelivered.events.drain(..batch.len());
+            alone = alone.saturating_sub(batch.len());
         }
         true
+    }
+
+    /// The first events that one call may have, each of another key.
+    fn next_batch(&self, events: &VecDeque<Event>, alone: bool) -> Vec<Event> {
+        let most = if alone { 1 } else { self.batch.load(Relaxed) };
+        let mut keys = HashSet::new();
+        events.iter().take(most).take_while(|event| keys.insert(event.key())).cloned().collect()
+    }
+
+    /// What follows for events after their call.
+    fn delivered(self: &Arc<Self>, undelivered: &mut Undelivered, batch: &[Event], is_answered: bool) {
+        let PumpSpec { plugin, generation, ring, .. } = &self.spec;
+        if generation.handles_batches {
+            if is_answered {
+                // Twice as many, up to the most.
+                let most = self.batch.load(Relaxed);
+                if batch.len() == most {
+                    self.batch.store((most * 2).min(MAX_BATCH), Relaxed);
+                }
+            } else {
+                batch.iter().for_each(|event| _ = self.try_again(event.clone(), Duration::ZERO));
+            }
+        } else {
+            for event in batch {
+                undelivered.keep_faulted(event.clone(), is_answered, plugin, ring);
+            }
+        }
     }
 
     /// Waits before another try; no longer than the pump lives.
@@ -285,50 +355,130 @@ impl Pump {
         }
     }
 
-    async fn deliver(&self, warm: &mut WarmInstance, event: &Event) -> Delivered {
+    async fn deliver(self: &Arc<Self>, warm: &mut WarmInstance, batch: &[Event]) -> Delivered {
         let PumpSpec { plugin, generation, .. } = &self.spec;
-        let Some(event) = self.passing(event) else { return Delivered::Answered };
-        let (key, is_deleted) = match &event {
-            engine::Event::Added { object, .. } | engine::Event::Updated { new: object, .. } => {
-                (object.key(), false)
-            }
-            engine::Event::Deleted { key, .. } => (*key, true),
-        };
+        if !batch.iter().any(|event| self.passing(event).is_some()) {
+            return Delivered::Answered;
+        }
         // The wait may be long: what is checked after it holds when the call begins.
         warm.lease(plugin).await;
         if self.is_over() || !plugin.election().is_leader() {
             return Delivered::NotCalled;
         }
-        if !self.spec.filter.shows_key(key) {
-            return Delivered::Answered;
-        }
+        let (given, events): (Vec<&Event>, Vec<engine::Event<'_>>) =
+            batch.iter().filter_map(|event| Some((event, self.passing(event)?))).unzip();
+        let Some(first) = given.first() else { return Delivered::Answered };
         plugin.count_call();
         let call = next_call_id();
         let began = Instant::now();
         let outcome = match warm.get(plugin, generation).await {
-            Ok(guest) => guest.handle(&event, call).await,
+            Ok(guest) => guest.handle(&self.spec.watch, &events, call).await,
             Err(fault) if fault.kind.is_of_host() => {
-                self.log_later(key, &fault);
+                self.log_later(first.key(), &fault);
                 return Delivered::Later;
             }
             Err(fault) => Err(fault),
         };
-        plugin.metrics().handled.inc();
-        match &outcome {
-            Ok(()) => plugin.record_answer(CallKind::Event, generation.number, [key]),
+        plugin.metrics().handled.inc_by(events.len() as u64);
+        let delivered = match outcome {
+            Ok(answers) => {
+                plugin.record_answer(
+                    CallKind::Event,
+                    generation.number,
+                    given.iter().map(|event| event.key()),
+                );
+                for (event, answer) in given.iter().zip(answers) {
+                    match answer {
+                        Ok(()) => self.retries.handled(event.key()),
+                        Err(failure) => self.failed(event, &failure, call),
+                    }
+                }
+                Delivered::Answered
+            }
             Err(fault) => {
                 warm.release();
-                record_event_fault(plugin, generation, key, is_deleted, call, began.elapsed(), fault);
+                let took = began.elapsed();
+                match &given[..] {
+                    [event] => {
+                        let is_deleted = matches!(event, Event::Deleted { .. });
+                        let key = event.key();
+                        record_event_fault(plugin, generation, key, is_deleted, call, took, &fault);
+                    }
+                    // Nobody knows which one is to blame, until each has a call of its own.
+                    many => {
+                        let keys = format_args!("{} and {} more", first.key(), many.len() - 1);
+                        log_fault(plugin, generation, &keys, call, took, &fault);
+                    }
+                }
+                if fault.kind.is_of_host() { Delivered::Unanswered } else { Delivered::Faulted }
             }
-        }
+        };
         if plugin.instances().is_contended() {
             warm.release();
         }
         yield_after_slice().await;
-        match outcome {
-            Ok(()) => Delivered::Answered,
-            Err(fault) if fault.kind.is_of_host() => Delivered::Unanswered,
-            Err(_) => Delivered::Faulted,
+        delivered
+    }
+
+    /// The guest answered that it could not handle an event.
+    fn failed(self: &Arc<Self>, event: &Event, failure: &Failure, call: u64) {
+        let PumpSpec { plugin, generation, watch, .. } = &self.spec;
+        let (key, message) = (event.key(), &failure.message);
+        plugin.metrics().failed_events.inc();
+        plugin.record_error(&format!("{key}: {message}"));
+        let (kind, retry_in) = if failure.terminal {
+            ("terminal", None)
+        } else {
+            ("transient", Some(self.try_again(event.clone(), failure.retry_after.unwrap_or_default())))
+        };
+        if plugin.may_log(message.len()) {
+            tracing::warn!(
+                event = "event_failed",
+                plugin = &**plugin.name(),
+                generation = generation.number,
+                watch,
+                %key,
+                call,
+                kind,
+                retry_in = retry_in.map(tracing::field::debug),
+                "event not handled: {message}"
+            );
+        }
+    }
+
+    /// Whether the guest is to be told that the first list was delivered.
+    fn must_tell_first_list(&self) -> bool {
+        self.tells_first_list.load(Relaxed) && self.spec.ring.has_synced()
+    }
+
+    /// Tells the guest, if this pump was the last of the watch.
+    async fn tell_first_list(&self) {
+        let PumpSpec { plugin, generation, watch, .. } = &self.spec;
+        if !self.tells_first_list.swap(false, Relaxed) || !self.spec.first_list.delivered() {
+            return;
+        }
+        let mut warm = WarmInstance::default();
+        let mut wait = SHORTEST_RETRY;
+        for _ in 0..MAX_UNANSWERED {
+            let _permit = plugin.quarantine_pause(CallKind::Event, || warm.release()).await;
+            warm.lease(plugin).await;
+            if !self.may_call().await {
+                return;
+            }
+            plugin.count_call();
+            let (call, began) = (next_call_id(), Instant::now());
+            let told = match warm.get(plugin, generation).await {
+                Ok(guest) => guest.synced(watch, call).await,
+                Err(fault) => Err(fault),
+            };
+            let Err(fault) = told else { return };
+            warm.release();
+            log_fault(plugin, generation, &format_args!("on-synced {watch}"), call, began.elapsed(), &fault);
+            if !fault.kind.is_of_host() {
+                return;
+            }
+            self.pause(wait).await;
+            wait = (wait * 2).min(LONGEST_RETRY);
         }
     }
 
@@ -362,5 +512,7 @@ impl Pump {
     }
 }
 
+#[cfg(test)]
+mod batch_tests;
 #[cfg(test)]
 mod tests;

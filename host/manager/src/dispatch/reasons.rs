@@ -1,5 +1,6 @@
 //! [`Reasons`]: why a key is reconciled, as a set of bits that travels with the key through the work queue.
 
+use pilothouse_engine::ReasonSet;
 use pilothouse_workqueue::Merge;
 
 /// Why a key is reconciled: a set.
@@ -8,7 +9,7 @@ pub struct Reasons(u16);
 
 /// The key came from elsewhere than a watch of its object: from the guest, an operator, another object or a schedule. It has
 /// no name in the contract, and outlives the tries of the key.
-const OF_OTHERS: u16 = 1 << 8;
+const OF_OTHERS: u16 = 1 << 15;
 
 impl Reasons {
     /// The object came into view.
@@ -23,15 +24,14 @@ impl Reasons {
     pub const RESYNC: Self = Self(1 << 4);
     /// The last try failed, or its answer asked for another one.
     const REQUEUED: Self = Self(1 << 5);
-    /// The guest named the key, or an operator did. The contract has one name for this and for another try.
+    /// The guest named the key. The contract has one name for this and for another try.
     pub const ASKED: Self = Self(Self::REQUEUED.0 | OF_OTHERS);
     /// A new generation of the plugin began.
     pub const RELOADED: Self = Self(1 << 6);
     /// A schedule came round.
     pub const SCHEDULED: Self = Self(1 << 7 | OF_OTHERS);
-
-    const NAMES: [&'static str; 8] =
-        ["added", "updated", "deleted", "owned", "resync", "requeued", "reloaded", "scheduled"];
+    /// An operator named the key.
+    pub const MANUAL: Self = Self(1 << 8 | OF_OTHERS);
 
     /// Whether only changes of the object itself, or a list of it, are the reason, now or at the first try of the key: nobody
     /// asked for it, and no other object maps to it.
@@ -44,13 +44,9 @@ impl Reasons {
         Self(Self::REQUEUED.0 | self.0 & OF_OTHERS)
     }
 
-    /// The words of the contract.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        Self::NAMES
-            .into_iter()
-            .enumerate()
-            .filter(move |(bit, _)| self.0 & (1 << bit) != 0)
-            .map(|(_, name)| name)
+    /// The reasons as the contract has them.
+    pub fn of_contract(self) -> ReasonSet {
+        ReasonSet::of_bits(self.0)
     }
 }
 
@@ -70,16 +66,16 @@ mod tests {
         reasons.merge(Reasons::SCHEDULED);
         reasons.merge(Reasons::ADDED);
         reasons.merge(Reasons::ADDED);
-        assert_eq!(reasons.names().collect::<Vec<_>>(), ["added", "scheduled"]);
+        assert_eq!(reasons.of_contract().names().collect::<Vec<_>>(), ["added", "scheduled"]);
     }
 
     #[test]
     fn who_asked_for_a_key_outlives_its_tries_and_has_no_name() {
-        for asked in [Reasons::ASKED, Reasons::OWNED, Reasons::SCHEDULED] {
+        for asked in [Reasons::ASKED, Reasons::OWNED, Reasons::SCHEDULED, Reasons::MANUAL] {
             assert!(!asked.are_of_the_object());
             let again = asked.of_another_try();
             assert!(!again.are_of_the_object());
-            assert_eq!(again.names().collect::<Vec<_>>(), ["requeued"]);
+            assert_eq!(again.of_contract().names().collect::<Vec<_>>(), ["requeued"]);
         }
         assert!(Reasons::ADDED.of_another_try().of_another_try().are_of_the_object());
     }

@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn names(reasons: Reasons) -> Vec<&'static str> {
-        reasons.names().collect()
+        reasons.of_contract().names().collect()
     }
 
     #[test]

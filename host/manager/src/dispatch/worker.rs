@@ -30,7 +30,7 @@ use pilothouse_executor::yield_after_slice;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Item;
 
-pub(crate) use self::outcome::record_event_fault;
+pub(crate) use self::outcome::{log_fault, record_event_fault};
 pub(crate) use self::parts::BatchSize;
 use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::reasons::Reasons;

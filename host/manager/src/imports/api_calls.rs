@@ -6,25 +6,27 @@
 //! fails at once, because the caches already retry. Only the leader writes.
 
 mod body;
+mod operation;
+mod review;
 
 use std::sync::Arc;
 
 use pilothouse_cache::{Availability, Permit};
 use pilothouse_client::{
-    ApiResource, Client, DeleteParams, Error, ListParams, PAGE_SIZE, Patch, Preconditions, Propagation,
-    Status, WriteParams,
+    ApiResource, Client, DeleteParams, Deleted, Error, ListParams, LogParams, PAGE_SIZE, Patch,
+    Preconditions, Propagation, ResourceVersionMatch, Status, WriteParams,
 };
 use pilothouse_engine::{
     ApiStatus, CallOptions, ClientAnswer, ClientCall, ClientError, ClientFuture, ClientVerb, Dependents,
-    HANDLE_BYTES, PatchKind, Refusal, StatusCause,
+    HANDLE_BYTES, PatchKind, Refusal, StatusCause, VersionMatch,
 };
-use pilothouse_object::{Object, ObjectKey};
+use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::{Access, Grants, Place};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use self::body::{Body, BodyMeta};
+use self::operation::{Target, check_options, target, verb_name};
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
 use crate::observe::denials::{Denials, Denied};
@@ -51,39 +53,6 @@ pub(crate) struct ApiCalls {
     pub(crate) writes: Arc<Writes>,
     /// Whether the host may write.
     pub(crate) election: LeaderElection,
-}
-
-/// Refuses options that the verb would not scope: one that is silently dropped could turn a call on a subresource, which
-/// the grants allow, into one on the whole object, which they may not.
-fn check_options(options: &CallOptions, verb: &ClientVerb) -> Result<(), Refusal> {
-    let list = matches!(verb, ClientVerb::List);
-    let delete = matches!(verb, ClientVerb::Delete(_));
-    let apply = matches!(verb, ClientVerb::Patch { kind: PatchKind::Apply, .. });
-    let body = matches!(verb, ClientVerb::Create(_) | ClientVerb::Update(_) | ClientVerb::Patch { .. });
-    let on_object = matches!(verb, ClientVerb::Get(_) | ClientVerb::Update(_) | ClientVerb::Patch { .. });
-    let selects = options.namespace.is_some()
-        || !options.label_selector.is_empty()
-        || !options.field_selector.is_empty()
-        || options.limit != 0
-        || options.continue_token.is_some()
-        || options.resource_version.is_some();
-    let foreign = [
-        ("subresource", options.subresource.is_some() && !on_object),
-        ("dryRun", options.dry_run && !body && !delete),
-        ("fieldManager", options.field_manager.is_some() && !body),
-        ("fieldValidation", options.field_validation.is_some() && !body),
-        ("force", options.force && !apply),
-        ("preconditions", options.preconditions.is_some() && !delete),
-        ("propagationPolicy", options.propagation.is_some() && !delete),
-        ("gracePeriodSeconds", options.grace_period_seconds.is_some() && !delete),
-        ("namespace, labelSelector, fieldSelector, limit, continue and resourceVersion", selects && !list),
-    ];
-    match foreign.iter().find(|(_, given)| *given) {
-        Some((name, _)) => {
-            Err(Refusal::invalid(format_args!("options: {name} has no meaning for {}", verb_name(verb))))
-        }
-        None => Ok(()),
-    }
 }
 
 fn api_error(error: &Error) -> ClientError {
@@ -131,12 +100,6 @@ fn settle<T>(permit: Permit, outcome: &Result<T, Error>) {
     }
 }
 
-/// The object of a call, for the check of grants.
-struct Target {
-    namespace: Option<String>,
-    name: Option<String>,
-}
-
 impl ApiCalls {
     pub(crate) fn call(&self, call: ClientCall) -> ClientFuture {
         let live = self.clone();
@@ -144,9 +107,14 @@ impl ApiCalls {
             check_options(&call.options, &call.verb)?;
             body::refuse_partial(&call.verb)?;
             let target = target(&call.verb, &call.options)?;
+            if matches!(call.verb, ClientVerb::May { .. }) {
+                return live.may(&call, &target).await;
+            }
             let (resource, permit) = live.permitted(&call, &target).await?;
             match call.verb {
-                ClientVerb::Get(_) | ClientVerb::List => live.read(&resource, call, permit).await,
+                ClientVerb::Get(_) | ClientVerb::List | ClientVerb::PodLog(_) => {
+                    live.read(&resource, call, permit).await
+                }
                 _ => live.write(resource, call, target, permit).await,
             }
         })
@@ -159,12 +127,16 @@ impl ApiCalls {
         target: &Target,
     ) -> Result<(ApiResource, Permit), ClientError> {
         let verb = verb_name(&call.verb);
+        let subresource = match call.verb {
+            ClientVerb::PodLog(_) => Some("log"),
+            _ => call.options.subresource.as_deref(),
+        };
         let check = |verb: &str, plural: &str, place: Place<'_>| {
             let access = Access {
                 verb,
                 group: &call.kind.group,
                 resource: plural,
-                subresource: call.options.subresource.as_deref(),
+                subresource,
                 place,
                 name: target.name.as_deref(),
             };
@@ -180,22 +152,8 @@ impl ApiCalls {
         if !self.grants.mentions_group(verb, &call.kind.group) {
             check(verb, &guess_plural(&call.kind.kind), Place::of_object(namespace))?;
         }
-        let permit = self.availability.try_enter().ok_or_else(away)?;
-        let resource = match self.client.discover_charged(&call.kind).await {
-            Ok(resource) => resource,
-            Err(error) => {
-                // An answer from the client's memory says nothing about the server; a refused connection does.
-                if error.is_connection_refused() {
-                    permit.settle(true);
-                }
-                return Err(api_error(&error));
-            }
-        };
-        let place = match namespace {
-            _ if !resource.namespaced => Place::Cluster,
-            Some(namespace) => Place::Namespace(namespace),
-            None => Place::AllNamespaces,
-        };
+        let (resource, permit) = self.discovered(&call.kind).await?;
+        let place = place(&resource, namespace);
         check(verb, &resource.plural, place)?;
         if matches!(call.verb, ClientVerb::Patch { kind: PatchKind::Apply, .. }) {
             // An apply creates a missing object; the API server checks both verbs as well.
@@ -210,6 +168,21 @@ impl ApiCalls {
         Ok((resource, permit))
     }
 
+    /// The resource of a kind, if the server accepts connections.
+    async fn discovered(&self, kind: &Gvk) -> Result<(ApiResource, Permit), ClientError> {
+        let permit = self.availability.try_enter().ok_or_else(away)?;
+        match self.client.discover_charged(kind).await {
+            Ok(resource) => Ok((resource, permit)),
+            Err(error) => {
+                // An answer from the client's memory says nothing about the server; a refused connection does.
+                if error.is_connection_refused() {
+                    permit.settle(true);
+                }
+                Err(api_error(&error))
+            }
+        }
+    }
+
     async fn read(
         &self,
         resource: &ApiResource,
@@ -218,14 +191,31 @@ impl ApiCalls {
     ) -> Result<ClientAnswer, ClientError> {
         let ClientCall { verb, options, max_bytes, .. } = call;
         if let ClientVerb::Get(key) = verb {
-            let object = self.client.get(resource, &key, options.subresource.as_deref()).await;
+            let object = match &options.resource_version {
+                Some(version) => {
+                    let subresource = options.subresource.as_deref();
+                    self.client.get_not_older(resource, &key, subresource, version).await
+                }
+                None => self.client.get(resource, &key, options.subresource.as_deref()).await,
+            };
             settle(permit, &object);
             return object.map(ClientAnswer::Object).map_err(|e| api_error(&e));
+        }
+        if let ClientVerb::PodLog(key) = verb {
+            let CallOptions { container, tail_lines, previous, .. } = options;
+            let params = LogParams { container, tail_lines, previous, limit_bytes: max_bytes };
+            let log = self.client.pod_log(&key, &params).await;
+            settle(permit, &log);
+            return log.map(ClientAnswer::Log).map_err(|e| api_error(&e));
         }
         let params = ListParams {
             label_selector: options.label_selector,
             field_selector: options.field_selector,
             resource_version: options.resource_version,
+            resource_version_match: options.version_match.map(|of| match of {
+                VersionMatch::Exact => ResourceVersionMatch::Exact,
+                VersionMatch::NotOlderThan => ResourceVersionMatch::NotOlderThan,
+            }),
             limit: if options.limit == 0 { PAGE_SIZE } else { options.limit.min(PAGE_SIZE) },
             continue_token: options.continue_token,
             ..ListParams::default()
@@ -253,6 +243,7 @@ impl ApiCalls {
             items,
             continue_token: Some(meta.continue_token).filter(|token| !token.is_empty()),
             resource_version: meta.resource_version,
+            remaining_items: meta.remaining_item_count,
         })
     }
 
@@ -298,12 +289,18 @@ impl ApiCalls {
             return Err(standing_by().into());
         }
         let params = WriteParams {
-            subresource: options.subresource,
-            field_manager: options.field_manager,
+            subresource: options.subresource.clone(),
+            field_manager: options.field_manager.clone(),
             dry_run: options.dry_run,
-            field_validation: options.field_validation,
+            field_validation: options.field_validation.clone(),
         };
         let object = match verb {
+            ClientVerb::Create(body) if let Some(key) = &options.target => {
+                let created = self.client.create_subresource(resource, key, body, &params).await;
+                settle(permit, &created);
+                // It is no object of its own, so no cache will show it.
+                return created.map(ClientAnswer::Object).map_err(|e| api_error(&e));
+            }
             ClientVerb::Create(body) => {
                 self.client.create(resource, target.namespace.as_deref(), body, &params).await
             }
@@ -322,29 +319,32 @@ impl ApiCalls {
                 self.client.patch(resource, key, patch, &params).await
             }
             ClientVerb::Delete(key) => {
-                let conditions = options.preconditions.unwrap_or_default();
-                let params = DeleteParams {
-                    preconditions: Preconditions {
-                        uid: conditions.uid,
-                        resource_version: conditions.resource_version,
-                    },
-                    propagation: options.propagation.map(|dependents| match dependents {
-                        Dependents::Orphan => Propagation::Orphan,
-                        Dependents::Background => Propagation::Background,
-                        Dependents::Foreground => Propagation::Foreground,
-                    }),
-                    grace_period_seconds: options.grace_period_seconds,
-                    dry_run: options.dry_run,
-                };
+                let params = delete_params(options);
                 let deleted = self.client.delete(resource, key, &params).await;
                 settle(permit, &deleted);
                 if let (Ok(deleted), false) = (&deleted, params.dry_run) {
                     let written = Written::by_delete(deleted, key, params.preconditions.uid.as_deref());
                     written.into_iter().for_each(|written| self.note(resource, target, key.name(), written));
                 }
-                return deleted.map(|_| ClientAnswer::Deleted).map_err(|e| api_error(&e));
+                return match deleted {
+                    Ok(Deleted::Object(object)) => Ok(ClientAnswer::Deleted(Some(object))),
+                    Ok(Deleted::Status(_)) => Ok(ClientAnswer::Deleted(None)),
+                    Err(error) => Err(api_error(&error)),
+                };
             }
-            ClientVerb::Get(_) | ClientVerb::List => {
+            ClientVerb::DeleteCollection => {
+                let of = ListParams {
+                    label_selector: options.label_selector.clone(),
+                    field_selector: options.field_selector.clone(),
+                    ..ListParams::default()
+                };
+                let namespace = target.namespace.as_deref();
+                let params = delete_params(options);
+                let deleted = self.client.delete_collection(resource, namespace, &params, &of).await;
+                settle(permit, &deleted);
+                return deleted.map(|()| ClientAnswer::Deleted(None)).map_err(|e| api_error(&e));
+            }
+            ClientVerb::Get(_) | ClientVerb::List | ClientVerb::PodLog(_) | ClientVerb::May { .. } => {
                 return Err(Refusal::invalid("a read is no write").into());
             }
         };
@@ -362,36 +362,27 @@ impl ApiCalls {
     }
 }
 
-fn verb_name(verb: &ClientVerb) -> &'static str {
-    match verb {
-        ClientVerb::Get(_) => "get",
-        ClientVerb::List => "list",
-        ClientVerb::Create(_) => "create",
-        ClientVerb::Update(_) => "update",
-        ClientVerb::Patch { .. } => "patch",
-        ClientVerb::Delete(_) => "delete",
+fn delete_params(options: CallOptions) -> DeleteParams {
+    let conditions = options.preconditions.unwrap_or_default();
+    DeleteParams {
+        preconditions: Preconditions { uid: conditions.uid, resource_version: conditions.resource_version },
+        propagation: options.propagation.map(|dependents| match dependents {
+            Dependents::Orphan => Propagation::Orphan,
+            Dependents::Background => Propagation::Background,
+            Dependents::Foreground => Propagation::Foreground,
+        }),
+        grace_period_seconds: options.grace_period_seconds,
+        dry_run: options.dry_run,
     }
 }
 
-fn target(verb: &ClientVerb, options: &CallOptions) -> Result<Target, Refusal> {
-    Ok(match verb {
-        ClientVerb::Get(key) | ClientVerb::Patch { key, .. } | ClientVerb::Delete(key) => {
-            Target { namespace: key.namespace().map(str::to_owned), name: Some(key.name().to_owned()) }
-        }
-        ClientVerb::List => {
-            Target { namespace: options.namespace.clone().filter(|ns| !ns.is_empty()), name: None }
-        }
-        ClientVerb::Create(body) | ClientVerb::Update(body) => {
-            let body: Body =
-                serde_json::from_slice(body).map_err(|e| Refusal::invalid(format_args!("body: {e}")))?;
-            let BodyMeta { namespace, name, generate_name, .. } = body.metadata;
-            let named = name.is_some() || (matches!(verb, ClientVerb::Create(_)) && generate_name.is_some());
-            if !named {
-                return Err(Refusal::invalid("body: metadata.name is missing"));
-            }
-            Target { namespace: namespace.filter(|ns| !ns.is_empty()), name }
-        }
-    })
+/// Where a call on objects of a resource is.
+fn place<'a>(resource: &ApiResource, namespace: Option<&'a str>) -> Place<'a> {
+    match namespace {
+        _ if !resource.namespaced => Place::Cluster,
+        Some(namespace) => Place::Namespace(namespace),
+        None => Place::AllNamespaces,
+    }
 }
 
 /// How a kind's resource is most likely called, for the text of a refusal.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use pilothouse_engine::{
     CacheImports, CacheQuery, CallContext, ClientCall, ClientFuture, ClientImports, ConfigImports,
-    EventImports, GuestEvent, HttpImports, LogImports, LogLevel, ObjectCursor, QueueImports, Refusal,
+    EventImports, GuestEvent, GuestMetric, HttpImports, LogImports, LogLevel, MetricImports, MetricSpec,
+    ObjectCursor, QueueImports, Refusal,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 
@@ -16,12 +17,10 @@ use crate::imports::plugin_imports::PluginImports;
 /// Refuses all but the log and the configuration of these imports.
 pub(crate) struct DescribeImports(pub(crate) Arc<PluginImports>);
 
-fn message(what: &str) -> String {
-    format!("{what} in describe: it has the log and the configuration; do this in reconcile or in a handler")
-}
-
 fn refused(what: &str) -> Refusal {
-    Refusal::unavailable(message(what))
+    Refusal::unavailable(format_args!(
+        "{what} in describe: it has the log and the configuration; do this in reconcile or in a handler"
+    ))
 }
 
 impl ConfigImports for DescribeImports {
@@ -53,10 +52,6 @@ impl CacheImports for DescribeImports {
         Err(refused("the cache cannot be read"))
     }
 
-    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        Err(refused("the cache cannot be read"))
-    }
-
     fn cache_index_values(
         &self,
         _: &Gvk,
@@ -79,16 +74,22 @@ impl EventImports for DescribeImports {
     }
 }
 
+impl MetricImports for DescribeImports {
+    fn metric_declare(&self, _: MetricSpec) -> Result<Arc<dyn GuestMetric>, Refusal> {
+        Err(refused("no metrics can be declared"))
+    }
+}
+
 /// Without a client every request is denied.
 impl HttpImports for DescribeImports {}
 
 impl QueueImports for DescribeImports {
-    fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {
-        Err(message("no keys can be queued"))
+    fn queue_room(&self, _: &[ObjectKey]) -> Result<(), Refusal> {
+        Err(refused("no keys can be queued"))
     }
 
     // No key can be added, so there is nothing to forget or to delay.
-    fn queue_add(&self, _: ObjectKey) {}
+    fn queue_add(&self, _: Vec<ObjectKey>, _: i32) {}
 
     fn queue_add_after(&self, _: ObjectKey, _: Duration) {}
 }

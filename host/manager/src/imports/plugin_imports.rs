@@ -12,8 +12,8 @@ use pilothouse_cache::{CacheError, Cursor, InformerId, InformerLease};
 use pilothouse_client::ApiResource;
 use pilothouse_engine::{
     CacheImports, CacheQuery, CallContext, ClientCall, ClientFuture, ClientImports, ConfigImports,
-    EventImports, GuestEvent, HttpClient, HttpImports, LogImports, LogLevel, ObjectCursor, QueueImports,
-    Refusal, RefusalReason, WaitFuture,
+    EventImports, GuestEvent, GuestMetric, HttpClient, HttpImports, LogImports, LogLevel, MetricImports,
+    MetricSpec, ObjectCursor, QueueImports, Refusal, RefusalReason, WaitFuture,
 };
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
 use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility, WatchSpec, printable};
@@ -30,6 +30,7 @@ use crate::imports::log_limit::LogLimit;
 use crate::imports::visible_objects::{ShownCursor, VisibleObjects};
 use crate::observe::denials::Denied;
 use crate::observe::metrics::cpu::HostTime;
+use crate::observe::metrics::guest::GuestMetrics;
 use crate::observe::warnings::Warnings;
 
 /// The imports of one generation.
@@ -46,6 +47,9 @@ pub(crate) struct PluginImports {
     /// Sends HTTP requests to the granted hosts.
     pub(crate) http: HttpClient,
     pub(crate) log_limit: Arc<LogLimit>,
+    /// The metrics that the plugin declares, and how many series they may have.
+    pub(crate) metrics: Arc<GuestMetrics>,
+    pub(crate) metric_series: usize,
     /// The account of what the host works for the plugin.
     pub(crate) host_time: HostTime,
     pub(crate) warnings: Arc<Warnings>,
@@ -312,24 +316,22 @@ impl CacheImports for PluginImports {
         if view.outside(namespace) {
             return Err(self.not_watched(kind, namespace));
         }
+        let index = match query.index {
+            Some((name, value)) => Some((self.indexed(view, kind, name)?, value)),
+            None => None,
+        };
         let objects = view.cursors(namespace, |lease| {
             let snapshot = lease.indexer().snapshot();
-            Ok(match namespace {
-                Some(namespace) => snapshot.cursor_of_namespace(namespace),
-                None => snapshot.cursor(),
+            Ok(match (index, namespace) {
+                (Some((name, value)), _) => snapshot.cursor_of_index(name, value)?,
+                (None, Some(namespace)) => snapshot.cursor_of_namespace(namespace),
+                (None, None) => snapshot.cursor(),
             })
         });
         let objects = objects.map_err(|e| invalid(&e))?;
-        Ok(Box::new(VisibleObjects::new(objects, selector, view.listable.clone())))
-    }
-
-    fn cache_by_index(&self, kind: &Gvk, index: &str, value: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        let view = self.view(kind)?;
-        let name = self.indexed(view, kind, index)?;
-        view.check_list(&self.api_calls, None)?;
-        let objects = view.cursors(None, |lease| lease.indexer().snapshot().cursor_of_index(name, value));
-        let objects = objects.map_err(|e| invalid(&e))?;
-        Ok(Box::new(VisibleObjects::new(objects, LabelSelector::default(), view.listable.clone())))
+        // An index has the objects of all namespaces.
+        let only = namespace.filter(|_| index.is_some());
+        Ok(Box::new(VisibleObjects::new(objects, selector, view.listable.clone(), only)))
     }
 
     fn cache_index_values(
@@ -399,6 +401,12 @@ impl EventImports for PluginImports {
     }
 }
 
+impl MetricImports for PluginImports {
+    fn metric_declare(&self, spec: MetricSpec) -> Result<Arc<dyn GuestMetric>, Refusal> {
+        self.metrics.declare(spec, self.metric_series)
+    }
+}
+
 impl HttpImports for PluginImports {
     fn denied(&self, what: &str) {
         self.api_calls.denials.record(Denied::Http, what);
@@ -410,18 +418,27 @@ impl HttpImports for PluginImports {
 }
 
 impl QueueImports for PluginImports {
-    fn queue_room(&self, key: &ObjectKey) -> Result<(), String> {
-        if self.queue.has_room_for(key, self.queue_depth) {
+    fn queue_room(&self, keys: &[ObjectKey]) -> Result<(), Refusal> {
+        let most = self.queue_depth;
+        let has_room = match keys {
+            [key] => self.queue.has_room_for(key, most),
+            keys => self.queue.has_room_for_all(keys, most),
+        };
+        if has_room {
             return Ok(());
         }
-        Err(format!(
-            "the queue is full: it has {} keys (limits.queueDepth), and the plugin adds {key}",
-            self.queue_depth
-        ))
+        let adds = match keys {
+            [key] => key.to_string(),
+            keys => format!("{} keys", keys.len()),
+        };
+        Err(Refusal::over_limit(format_args!(
+            "the queue is full: it may have {most} keys (limits.queueDepth), and the plugin adds {adds}"
+        )))
     }
 
-    fn queue_add(&self, key: ObjectKey) {
-        self.queue.add_with(key, Reasons::ASKED, Priority::NORMAL);
+    fn queue_add(&self, keys: Vec<ObjectKey>, priority: i32) {
+        let priority = Priority(priority);
+        self.queue.add_batch(keys.into_iter().map(|key| (key, Reasons::ASKED, priority)));
     }
 
     fn queue_add_after(&self, key: ObjectKey, delay: Duration) {

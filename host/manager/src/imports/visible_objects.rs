@@ -17,33 +17,42 @@ pub(crate) type ShownCursor = (Cursor, Arc<[InformerId]>);
 pub(crate) struct VisibleObjects {
     /// The cursors that are left, the next one last.
     cursors: Vec<ShownCursor>,
-    /// Whether the cursors leave out objects by their labels.
+    /// Whether the cursors leave out objects by their labels or namespace.
     selects: bool,
     seen: Visibility,
+    /// Only objects of this namespace.
+    namespace: Option<Box<str>>,
 }
 
 impl VisibleObjects {
-    pub(crate) fn new(cursors: Vec<ShownCursor>, selector: LabelSelector, seen: Visibility) -> Self {
-        let selects = !selector.is_empty();
+    pub(crate) fn new(
+        cursors: Vec<ShownCursor>,
+        selector: LabelSelector,
+        seen: Visibility,
+        namespace: Option<&str>,
+    ) -> Self {
+        let selects = !selector.is_empty() || namespace.is_some();
         let selected = cursors.into_iter().rev();
         let cursors = selected.map(|(cursor, before)| (cursor.select(selector.clone()), before)).collect();
-        Self { selects, cursors, seen }
+        Self { selects, cursors, seen, namespace: namespace.map(Box::from) }
     }
 }
 
-/// Whether an object is visible, and was not shown by another cursor.
-fn is_shown(seen: &Visibility, before: &[InformerId], object: &Object) -> bool {
-    seen.sees(object.key()) && !before.iter().any(|id| id.covers(object.key()))
+/// Whether an object is visible and of the namespace that was asked for, and was not shown by another cursor.
+fn is_shown(seen: &Visibility, namespace: Option<&str>, before: &[InformerId], object: &Object) -> bool {
+    namespace.is_none_or(|namespace| object.namespace() == Some(namespace))
+        && seen.sees(object.key())
+        && !before.iter().any(|id| id.covers(object.key()))
 }
 
 impl Iterator for VisibleObjects {
     type Item = Object;
 
     fn next(&mut self) -> Option<Object> {
-        let seen = &self.seen;
+        let (seen, namespace) = (&self.seen, self.namespace.as_deref());
         loop {
             let (cursor, before) = self.cursors.last_mut()?;
-            if let Some(object) = cursor.find(|object| is_shown(seen, before, object)) {
+            if let Some(object) = cursor.find(|object| is_shown(seen, namespace, before, object)) {
                 return Some(object);
             }
             self.cursors.pop();
@@ -58,7 +67,8 @@ impl ObjectCursor for VisibleObjects {
                 return cursor.at_most();
             }
             // Keys and labels lie beside the body, which is not unpacked for this.
-            cursor.clone().filter(|object| is_shown(&self.seen, before, object)).count()
+            let namespace = self.namespace.as_deref();
+            cursor.clone().filter(|object| is_shown(&self.seen, namespace, before, object)).count()
         };
         self.cursors.iter().map(count).sum()
     }
@@ -109,7 +119,7 @@ mod tests {
             (&["n9"], "", 0),
         ] {
             let cursor = vec![(indexer.snapshot().cursor(), Arc::default())];
-            let mut objects = VisibleObjects::new(cursor, selector.parse().unwrap(), seen(namespaces));
+            let mut objects = VisibleObjects::new(cursor, selector.parse().unwrap(), seen(namespaces), None);
             for taken in 0..wanted {
                 assert_eq!(objects.remaining(), wanted - taken, "{namespaces:?} {selector:?}");
                 let object = objects.next().unwrap();
@@ -131,7 +141,7 @@ mod tests {
             (indexer.snapshot().cursor_of_namespace("n1"), Arc::default()),
             (indexer.snapshot().cursor(), Arc::new([of_n1]) as Arc<[_]>),
         ];
-        let objects = VisibleObjects::new(cursors, LabelSelector::default(), seen(&["*"]));
+        let objects = VisibleObjects::new(cursors, LabelSelector::default(), seen(&["*"]), None);
         assert_eq!(objects.remaining(), 30);
         let keys: Vec<_> = objects.map(|object| object.key().clone()).collect();
         assert!(keys[..10].iter().all(|key| key.namespace() == Some("n1")), "{keys:?}");
@@ -142,7 +152,7 @@ mod tests {
     fn a_list_is_of_the_moment_it_was_asked_for() {
         let indexer = indexer();
         let cursor = vec![(indexer.snapshot().cursor(), Arc::default())];
-        let objects = VisibleObjects::new(cursor, LabelSelector::default(), seen(&["*"]));
+        let objects = VisibleObjects::new(cursor, LabelSelector::default(), seen(&["*"]), None);
         for object in indexer.list() {
             indexer.delete(object.key());
         }

@@ -24,7 +24,7 @@ use crate::dispatch::backfill::BackfillPart;
 use crate::dispatch::charged::Charged;
 use crate::dispatch::mapper::{KeyBound, Mapper};
 use crate::dispatch::mapping::Filter;
-use crate::dispatch::pump::{Pump, PumpSpec};
+use crate::dispatch::pump::{FirstList, Pump, PumpSpec};
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::tombstones::MAX_TOMBSTONES;
 use crate::imports::plugin_imports::{KindView, PluginImports};
@@ -71,6 +71,7 @@ struct Unpumped {
     registration: Registration,
     /// The pump that is replaced.
     predecessor: Option<Arc<Pump>>,
+    first_list: Arc<FirstList>,
 }
 
 impl Feeds {
@@ -87,8 +88,9 @@ impl Feeds {
         for watch in &generation.description.watches {
             let Some(view) = generation.imports.kind(&watch.kind) else { continue };
             let listening = if matches!(watch.map, KeyMap::Handler) {
+                let first_list = Arc::new(FirstList::new(view.leases.len()));
                 (0..view.leases.len()).try_for_each(|at| {
-                    listen_with_ring(plugin, generation, watch, (view, at), &mut old.handlers)
+                    listen_with_ring(plugin, generation, watch, (view, at), &first_list, &mut old.handlers)
                         .map(|handler| unpumped.push(handler))
                 })
             } else {
@@ -176,11 +178,13 @@ impl Feeds {
     }
 
     fn start_pump(&mut self, plugin: &Arc<Plugin>, generation: &Arc<Generation>, handler: Unpumped) {
-        let Unpumped { watch, filter, informer, ring, registration, predecessor } = handler;
+        let Unpumped { watch, filter, informer, ring, registration, predecessor, first_list } = handler;
         let spec = PumpSpec {
             plugin: Arc::clone(plugin),
             generation: Arc::clone(generation),
             kind: watch.kind.clone(),
+            watch: watch.name.clone(),
+            first_list,
             filter: filter.clone(),
             predicates: watch.predicates.clone(),
             ring: Arc::clone(&ring),
@@ -241,8 +245,18 @@ fn listen_with_ring(
     generation: &Generation,
     watch: &WatchSpec,
     (view, at): (&KindView, usize),
+    first_list: &Arc<FirstList>,
     old: &mut Vec<HandlerFeed>,
 ) -> Result<Unpumped, CacheError> {
+    let unpumped = |watch, filter, informer, (ring, registration), predecessor| Unpumped {
+        watch,
+        filter,
+        informer,
+        ring,
+        registration,
+        predecessor,
+        first_list: Arc::clone(first_list),
+    };
     let informer = view.leases[at].id().clone();
     // An object that two informers have is delivered by the first.
     let filter = view.filter(watch, Arc::clone(&view.shown_before[at]));
@@ -258,7 +272,7 @@ fn listen_with_ring(
             && feed.resync == generation.description.resync;
         if generation.on_reload == OnReload::Keep && is_same {
             let HandlerFeed { watch, ring, registration, pump, .. } = feed;
-            return Ok(Unpumped { watch, filter, informer, ring, registration, predecessor: Some(pump) });
+            return Ok(unpumped(watch, filter, informer, (ring, registration), Some(pump)));
         }
         let (ring, registration) = new_ring(plugin, generation, watch, &view.leases[at], &filter)?;
         // After the new listener is there, so no change is missed.
@@ -267,10 +281,10 @@ fn listen_with_ring(
             ring.adopt_deletions(&feed.ring, &filter);
         }
         let predecessor = Some(feed.pump);
-        return Ok(Unpumped { watch: watch.clone(), filter, informer, ring, registration, predecessor });
+        return Ok(unpumped(watch.clone(), filter, informer, (ring, registration), predecessor));
     }
     let (ring, registration) = new_ring(plugin, generation, watch, &view.leases[at], &filter)?;
-    Ok(Unpumped { watch: watch.clone(), filter, informer, ring, registration, predecessor: None })
+    Ok(unpumped(watch.clone(), filter, informer, (ring, registration), None))
 }
 
 /// Takes the old feed that a watch replaces: the one of an equal watch in the same informer, else one of the same kind that is

@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use pilothouse_cache::EventFilter as _;
+use pilothouse_engine::{ContractVersion, LoadError};
 use pilothouse_object::ObjectKey;
 use pilothouse_plugin::{DataLimits, Description, KeyMap, Limits, OnReload, PluginLimits, WatchSpec, World};
 
 use crate::dispatch::backfill::BackfillPart;
 use crate::dispatch::guest::Component;
+use crate::dispatch::guest_state::GuestState;
 use crate::dispatch::mapping::Filter;
 use crate::dispatch::reasons::Reasons;
 use crate::imports::plugin_imports::PluginImports;
@@ -40,6 +42,10 @@ pub(crate) struct Generation {
     pub(crate) max_concurrent: u32,
     /// Whether the component reconciles many keys in one call.
     pub(crate) batches: bool,
+    /// Whether its handlers take many events in one call, and may fail: not those of contract 0.1.
+    pub(crate) handles_batches: bool,
+    /// What its instances hand over, if the component has state.
+    pub(crate) state: Option<Arc<GuestState>>,
     pub(crate) description: Description,
     /// Share of the guest threads.
     pub(crate) cpu_weight: u32,
@@ -55,6 +61,20 @@ pub(crate) struct Generation {
     instances: AtomicUsize,
 }
 
+/// What the type of a component says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ComponentTraits {
+    pub(crate) world: World,
+    pub(crate) version: ContractVersion,
+    pub(crate) has_state: bool,
+}
+
+impl ComponentTraits {
+    pub(crate) fn of(code: &dyn Component) -> Result<Self, LoadError> {
+        Ok(Self { world: code.world()?, version: code.version()?, has_state: code.has_state()? })
+    }
+}
+
 /// What the manifest of a generation says, as far as nothing else keeps it.
 pub(crate) struct Origin {
     /// `sha256:…` of the manifest; empty without one.
@@ -68,11 +88,13 @@ impl Generation {
     /// A generation that is not fed yet.
     pub(crate) fn new(
         load: &Load<'_>,
-        world: World,
+        traits: ComponentTraits,
         imports: Arc<PluginImports>,
         description: Description,
         source: ComponentSource,
+        state: Option<Arc<GuestState>>,
     ) -> Self {
+        let ComponentTraits { world, version, .. } = traits;
         let manifest = load.manifest();
         let granted = manifest.limits.max_concurrent_reconciles;
         Self {
@@ -92,6 +114,8 @@ impl Generation {
             data: manifest.limits.data,
             max_concurrent: description.max_concurrent_reconciles.min(granted),
             batches: world.batches(),
+            handles_batches: version != ContractVersion::V0_1,
+            state,
             cpu_weight: manifest.limits.cpu_weight,
             event_qps: manifest.limits.event_qps,
             on_reload: manifest.on_reload,
@@ -143,8 +167,12 @@ impl Generation {
         if self.reconciles { self.max_concurrent } else { 0 }
     }
 
-    /// Instances that reconciles and handlers borrow from: one for each concurrent reconcile, and one more for handlers.
+    /// Instances that reconciles and handlers borrow from: one for each concurrent reconcile, and one more for handlers. State
+    /// is that of one instance.
     pub(crate) fn max_instances(&self) -> u32 {
+        if self.state.is_some() {
+            return 1;
+        }
         let is_handler = |watch: &WatchSpec| matches!(watch.map, KeyMap::Handler);
         self.max_concurrent + u32::from(self.description.watches.iter().any(is_handler))
     }

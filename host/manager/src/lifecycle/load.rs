@@ -28,7 +28,7 @@ use crate::imports::api_calls::ApiCalls;
 use crate::imports::plugin_imports::PluginImports;
 use crate::lifecycle::component_source::{ComponentSource, read_again};
 use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
-use crate::lifecycle::generation::Generation;
+use crate::lifecycle::generation::{ComponentTraits, Generation};
 use crate::lifecycle::informers::{Leasing, wait_for_caches};
 use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::Plugin;
@@ -269,20 +269,27 @@ impl Loader {
             slots: Arc::clone(&self.slots),
             work: self.work.clone(),
         };
-        let world = match load.code.world() {
+        let traits = match ComponentTraits::of(&**load.code) {
             // It was there when it was prepared.
             Err(LoadError::CodeLost(_)) => {
                 source.restore(&**load.code).await.map_err(LoadFailure::Retry)?;
-                load.code.world()?
+                ComponentTraits::of(&**load.code)?
             }
-            world => world?,
+            traits => traits?,
         };
         let grants = Grants::new(load.manifest().permissions.clone());
         let imports = Arc::new(self.imports(plugin, load, &grants));
         let description = {
             let _slot = self.slots.describe().await.map_err(LoadFailure::Retry)?;
-            self.describe(plugin, load, world, &imports).await?
+            self.describe(plugin, load, traits.world, &imports).await?
         };
+        if traits.has_state && description.max_concurrent_reconciles > 1 {
+            let most = description.max_concurrent_reconciles;
+            return Err(format!(
+                "it exports state, which is that of one instance, and its descriptor has maxConcurrentReconciles: {most}; write 1"
+            )
+            .into());
+        }
         Self::warn_of_missing_grants(plugin, load, &grants, &description, &imports.warnings);
         let resources = self.resolve_kinds(plugin, &description, load.config).await;
         let mut leasing = Leasing {
@@ -307,7 +314,8 @@ impl Loader {
         load.code.unload();
         // Set once, by this task alone.
         let _ = imports.kinds.set(kinds);
-        Ok(Generation::new(load, world, imports, description, source))
+        let state = traits.has_state.then(|| Arc::clone(plugin.guest_state()));
+        Ok(Generation::new(load, traits, imports, description, source, state))
     }
 
     fn switch(
@@ -375,6 +383,8 @@ impl Loader {
                 observer: Arc::new(plugin.metrics().http.clone()),
             }),
             log_limit: Arc::clone(plugin.log_limit()),
+            metrics: Arc::clone(&plugin.metrics().guest),
+            metric_series: manifest.limits.metric_series,
             host_time: plugin.metrics().host_time.clone(),
             warnings: Arc::new(plugin.warnings()),
             kinds: OnceLock::new(),

@@ -31,6 +31,7 @@ pub(crate) use self::hooks::PanicReport;
 use self::hooks::{WorkerHook, panic_report};
 
 use crate::dispatch::backfill::{Backfill, PORTION};
+use crate::dispatch::guest_state::GuestState;
 use crate::dispatch::instance_pool::{InstancePool, Tenant};
 use crate::dispatch::leadership_gate::LeadershipGate;
 use crate::dispatch::limiter::PluginLimiter;
@@ -96,6 +97,7 @@ pub(crate) struct Plugin {
     writes: Arc<Writes>,
     events: Arc<PluginEvents>,
     log_limit: Arc<LogLimit>,
+    guest_state: Arc<GuestState>,
     reporter: Arc<Reporter>,
     denials: Arc<Denials>,
     errors: Mutex<RecentErrors>,
@@ -173,6 +175,7 @@ impl Plugin {
             Self {
                 events,
                 log_limit: Arc::default(),
+                guest_state: Arc::default(),
                 denials: Arc::new(Denials::new(Arc::clone(&name), Arc::clone(&reporter), denied)),
                 reporter,
                 errors: Mutex::default(),
@@ -199,6 +202,7 @@ impl Plugin {
                 calls: AtomicU64::new(0),
             }
         });
+        plugin.guest_state.belongs_to(&Arc::downgrade(&plugin));
         if is_standby {
             standby.add(&plugin);
         }
@@ -230,6 +234,19 @@ impl Plugin {
     /// The log's limit, which all generations share; its rate is that of the current one.
     pub(crate) fn log_limit(&self) -> &Arc<LogLimit> {
         &self.log_limit
+    }
+
+    /// What an instance hands over to the next.
+    pub(crate) fn guest_state(&self) -> &Arc<GuestState> {
+        &self.guest_state
+    }
+
+    /// Logs a warning about the plugin and shows it in the status, one for each `what`.
+    pub(crate) fn warn(&self, what: &'static str, message: &str) {
+        if self.may_log(message.len()) {
+            tracing::warn!(event = "plugin_warning", plugin = &*self.name, what, "{message}");
+        }
+        self.record_error(message);
     }
 
     /// Whether a line of the host with so many bytes of the guest may be written: it counts as a line of the guest.

@@ -8,9 +8,11 @@ pub(crate) mod election;
 pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod families;
+pub(crate) mod guest;
 pub(crate) mod http;
 pub(crate) mod informers;
 pub(crate) mod plugins;
+mod process;
 pub(crate) mod queues;
 pub(crate) mod rest;
 pub(crate) mod scraped;
@@ -27,11 +29,10 @@ use pilothouse_engine::FaultKind;
 use pilothouse_executor::Group;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Queue;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
@@ -45,6 +46,7 @@ use crate::observe::metrics::cpu::{Account, Accounts, HostTime};
 use crate::observe::metrics::events::AllEvents;
 use crate::observe::metrics::exec::ExecMetrics;
 use crate::observe::metrics::families::{PluginFamilies, Removals};
+use crate::observe::metrics::guest::{AllGuestMetrics, GuestMetrics};
 use crate::observe::metrics::http::{HttpMetrics, PluginHttpMetrics};
 use crate::observe::metrics::queues::Queues;
 use crate::observe::metrics::rest::RestMetrics;
@@ -115,6 +117,7 @@ struct Inner {
     queues: Queues,
     accounts: Accounts,
     events: AllEvents,
+    guests: AllGuestMetrics,
     reconciles: Family<ControllerResult, Counter>,
     errors: Family<Controller, Counter>,
     terminal: Family<Controller, Counter>,
@@ -130,6 +133,7 @@ struct Inner {
     rollbacks: Family<PluginName, Counter>,
     panics: Family<PluginName, Counter>,
     handled: Family<Controller, Counter>,
+    failed_events: Family<Controller, Counter>,
     instantiations: Family<Controller, Counter>,
     instantiate_time: Family<Controller, Histogram, Buckets>,
     read_waits: Family<PluginName, Histogram, Buckets>,
@@ -166,6 +170,7 @@ pub(crate) struct PluginMetrics {
     /// Panics of the host in tasks of the plugin.
     pub(crate) panics: Counter,
     pub(crate) handled: Counter,
+    pub(crate) failed_events: Counter,
     pub(crate) instantiations: Counter,
     pub(crate) instantiate_time: Histogram,
     /// Waits of reconciles for the cache to show the plugin's own writes, and those that were in vain.
@@ -175,6 +180,8 @@ pub(crate) struct PluginMetrics {
     pub(crate) host_time: HostTime,
     /// Requests of the guest over `wasi:http`.
     pub(crate) http: PluginHttpMetrics,
+    /// What the guest declares itself.
+    pub(crate) guest: Arc<GuestMetrics>,
 }
 
 impl PluginMetrics {
@@ -252,6 +259,7 @@ impl Metrics {
         let queues = Queues::default();
         let accounts = Accounts::default();
         let events = AllEvents::default();
+        let guests = AllGuestMetrics::default();
         let reconciles = f.family("controller_runtime_reconcile", "Reconciles by result", results);
         let errors = f.family("controller_runtime_reconcile_errors", "Reconciles that failed", controller);
         let terminal = f.family(
@@ -295,6 +303,11 @@ impl Metrics {
             plugin,
         );
         let handled = f.family("pilothouse_events_handled", "Events given to event handlers", controller);
+        let failed_events = f.family(
+            "pilothouse_events_failed",
+            "Events that event handlers answered with a failure",
+            controller,
+        );
         let instantiations = f.family("pilothouse_instantiations", "Instances made", controller);
         let instantiate_time = f.seconds(
             "pilothouse_instantiate_time",
@@ -332,7 +345,8 @@ impl Metrics {
         queues::register(f.registry(), &queues);
         cpu::register(f.registry(), &accounts);
         f.registry().register_collector(events::of_plugins(Arc::clone(&events)));
-        f.registry().register_collector(Box::new(ProcessCollector));
+        f.registry().register_collector(Box::new(guests.clone()));
+        f.registry().register_collector(Box::new(process::ProcessCollector));
         let (registry, removals) = families.finish();
         Self(Arc::new(Inner {
             registry: Mutex::new(registry),
@@ -340,6 +354,7 @@ impl Metrics {
             queues,
             accounts,
             events,
+            guests,
             reconciles,
             errors,
             terminal,
@@ -355,6 +370,7 @@ impl Metrics {
             rollbacks,
             panics,
             handled,
+            failed_events,
             instantiations,
             instantiate_time,
             read_waits,
@@ -426,12 +442,14 @@ impl Metrics {
             rollbacks: m.rollbacks.get_or_create(&plugin).clone(),
             panics: m.panics.get_or_create(&plugin).clone(),
             handled: m.handled.get_or_create(&controller).clone(),
+            failed_events: m.failed_events.get_or_create(&controller).clone(),
             instantiations: m.instantiations.get_or_create(&controller).clone(),
             instantiate_time: m.instantiate_time.get_or_create(&controller).clone(),
             read_waits: m.read_waits.get_or_create(&plugin).clone(),
             read_timeouts: m.read_timeouts.get_or_create(&plugin).clone(),
             http: m.http.plugin(name, host_time.clone()),
             host_time,
+            guest: m.guests.of(name),
         }
     }
 
@@ -461,6 +479,7 @@ impl Metrics {
         m.queues.lock().remove(name);
         m.accounts.lock().remove(name);
         m.events.lock().remove(name);
+        m.guests.remove(name);
         m.removals.remove(name);
     }
 
@@ -496,38 +515,6 @@ impl RequestObserver for Metrics {
     fn exec_plugin(&self, event: &ExecPluginEvent) {
         self.0.exec.observe(event);
     }
-}
-
-/// Memory and CPU of this process, from `/proc`.
-#[derive(Debug)]
-struct ProcessCollector;
-
-impl Collector for ProcessCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut gauge = |name: &str, help: &str, value: f64| {
-            let metric = ConstGauge::new(value);
-            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
-        };
-        if let Some(rss) = resident_bytes() {
-            gauge("process_resident_memory_bytes", "Memory in use", rss as f64)?;
-        }
-        let usage = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        let seconds = usage.tv_sec as f64 + usage.tv_nsec as f64 / 1e9;
-        let metric = ConstCounter::new(seconds);
-        metric.encode(encoder.encode_descriptor(
-            "process_cpu_seconds",
-            "CPU time used",
-            None,
-            metric.metric_type(),
-        )?)
-    }
-}
-
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kib * 1024)
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ pub(super) struct Document<'a> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct WatchText {
+    pub(super) name: Option<String>,
     #[serde(default)]
     pub(super) group: String,
     pub(super) version: String,

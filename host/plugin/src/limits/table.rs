@@ -163,7 +163,7 @@ const KI: usize = 1 << 10;
 const MI: usize = 1 << 20;
 
 /// All bounds of a plugin.
-pub static BOUNDS: [Bound; 30] = [
+pub static BOUNDS: [Bound; 32] = [
     bound!(
         "callTimeout",
         Duration,
@@ -222,7 +222,33 @@ pub static BOUNDS: [Bound; 30] = [
         "the request waits"
     ),
     bound!("apiQPS", Rate, api_qps, 0.01, 10_000, "live calls per second", "the call waits"),
-    bound!("eventQPS", Rate, event_qps, 0.01, 10_000, "Kubernetes Events per second", "error `over-quota`"),
+    bound!(
+        "eventQPS",
+        Rate,
+        event_qps,
+        0.01,
+        10_000,
+        "Kubernetes Events per second",
+        "error `over-limit` (`over-quota` in contract 0.1)"
+    ),
+    bound!(
+        "metricSeries",
+        Count,
+        metric_series,
+        0,
+        100_000,
+        "series of the plugin's own metrics",
+        "error `over-limit`"
+    ),
+    bound!(
+        "stateBytes",
+        Bytes,
+        state_bytes,
+        0,
+        16 << 20,
+        "state that a generation hands over to the next",
+        "the state is dropped, with a warning"
+    ),
     bound!(
         "getManyPointers",
         Count,

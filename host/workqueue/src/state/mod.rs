@@ -199,7 +199,17 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// True if it holds the key, or fewer than `most`.
     pub(crate) fn has_room_for(&self, hash: Hash32, key: &K, most: usize) -> bool {
-        self.slots.len() < most || self.slots.find(hash, key).is_some()
+        self.held() < most || self.holds(hash, key)
+    }
+
+    /// True if it holds the key.
+    pub(crate) fn holds(&self, hash: Hash32, key: &K) -> bool {
+        self.slots.find(hash, key).is_some()
+    }
+
+    /// Number of keys that it holds.
+    pub(crate) fn held(&self) -> usize {
+        self.slots.len()
     }
 
     /// Number of delayed keys.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pilothouse_bench::{Better, Report, quantile};
-use pilothouse_engine::{Code, Compiler, Engine, EngineOptions, Instance, Nothing, Request};
+use pilothouse_engine::{Code, Compiler, Engine, EngineOptions, Instance, Nothing, ReasonSet, Request};
 use pilothouse_object::ObjectKey;
 use pilothouse_plugin::Limits;
 
@@ -58,7 +58,7 @@ async fn wake(code: &Code) -> anyhow::Result<f64> {
     let key = ObjectKey::new(Some("default"), "a")?;
     let began = Instant::now();
     let mut instance = Instance::new(code, Arc::new(Nothing), Limits::default()).await?;
-    let request = Request { key: &key, attempt: 0, reasons: &["added"] };
+    let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
     let outcome = instance.reconcile(&request, 1).await?;
     let took = began.elapsed().as_secs_f64();
     anyhow::ensure!(outcome.is_ok(), "the guest failed: {outcome:?}");

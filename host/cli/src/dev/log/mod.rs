@@ -89,6 +89,12 @@ impl Log {
         Self::new(Box::new(std::io::stdout()), colours)
     }
 
+    /// The log on standard error, for a command whose standard output is for its result.
+    pub(crate) fn to_stderr() -> Self {
+        let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Self::new(Box::new(std::io::stderr()), colours)
+    }
+
     fn new(out: Box<dyn Write + Send>, colours: bool) -> Self {
         let inner =
             Inner { out: Mutex::new(out), colours, width: AtomicUsize::new(4), limits: Limits::default() };

@@ -9,11 +9,11 @@ use pilothouse_object::Object;
 use serde::Deserialize;
 use wasmtime::component::Resource;
 
-use super::{gvk, json, key, reason};
+use super::{gvk, json, key, reason, wit_key};
 use crate::bindings::v0_1::pilothouse::controller::cache::{CacheError, Gvk, Host, HostCursor, ObjectKey};
+use crate::handles::Entry;
 use crate::host::{CacheQuery, ObjectCursor, Refusal};
 use crate::imports::{Answer, Cursor, ImportCall};
-use crate::instance::wit_key;
 use crate::state::StoreState;
 
 /// How many entries of an answer are made between two looks at the CPU budget.
@@ -42,7 +42,10 @@ impl StoreState {
     fn listed(&self, kind: Gvk, query: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
         let query: Query = json("query", query)?;
         let namespace = query.namespace.as_deref().unwrap_or_default();
-        self.host.cache_list(&gvk(kind), CacheQuery { namespace, label_selector: &query.label_selector })
+        self.host.cache_list(
+            &gvk(kind),
+            CacheQuery { namespace, label_selector: &query.label_selector, index: None },
+        )
     }
 
     fn cursor(
@@ -50,7 +53,7 @@ impl StoreState {
         objects: Result<Box<dyn ObjectCursor>, Refusal>,
     ) -> wasmtime::Result<Result<Resource<Cursor>, CacheError>> {
         Ok(match objects {
-            Ok(objects) => Ok(self.handles.push_cursor(Cursor(objects))?),
+            Ok(objects) => Ok(self.handles.push(Entry::Cursor(Cursor(objects)), 0)?),
             Err(refusal) => Err(refusal.into()),
         })
     }
@@ -87,8 +90,8 @@ impl Host for ImportCall<'_> {
         for object in objects {
             room.add(text_bytes(object.namespace().unwrap_or_default()) + text_bytes(object.name()))?;
             keys.push(wit_key(object.key()));
-            if keys.len().is_multiple_of(CHECK_EVERY) && !self.budget.has_left() {
-                return Err(wasmtime::Error::msg("CPU budget"));
+            if keys.len().is_multiple_of(CHECK_EVERY) {
+                self.budget.check()?;
             }
         }
         Ok(Ok(keys))
@@ -100,7 +103,8 @@ impl Host for ImportCall<'_> {
         index: String,
         value: String,
     ) -> wasmtime::Result<Result<Resource<Cursor>, CacheError>> {
-        let objects = self.host.cache_by_index(&gvk(kind), &index, &value);
+        let query = CacheQuery { index: Some((&index, &value)), ..CacheQuery::default() };
+        let objects = self.host.cache_list(&gvk(kind), query);
         self.cursor(objects)
     }
 
@@ -114,15 +118,17 @@ impl Host for ImportCall<'_> {
         let (mut visited, mut broken) = (0_usize, Ok(()));
         let listed = self.host.cache_index_values(&gvk(kind), &index, &mut |value| {
             if let Some(value) = value {
-                broken = room.add(text_bytes(value));
+                broken = room.add(text_bytes(value)).map_err(Into::into);
                 if broken.is_err() {
                     return ControlFlow::Break(());
                 }
                 values.push(value.to_owned());
             }
             visited += 1;
-            if visited.is_multiple_of(CHECK_EVERY) && !self.budget.has_left() {
-                broken = Err(wasmtime::Error::msg("CPU budget"));
+            if visited.is_multiple_of(CHECK_EVERY)
+                && let Err(trap) = self.budget.check()
+            {
+                broken = Err(trap);
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
@@ -143,12 +149,12 @@ impl Host for ImportCall<'_> {
 impl HostCursor for ImportCall<'_> {
     fn next(&mut self, this: Resource<Cursor>, max: u32) -> wasmtime::Result<Vec<Resource<Object>>> {
         let most = (max as usize).min(self.limits.page_objects);
-        let portion: Vec<Object> = self.handles.cursor(&this)?.0.by_ref().take(most).collect();
-        portion.into_iter().map(|object| self.handles.push_cached(object)).collect()
+        let portion: Vec<Object> = self.handles.get(&this)?.0.by_ref().take(most).collect();
+        portion.into_iter().map(|object| Ok(self.handles.push_cached(object)?)).collect()
     }
 
     fn remaining(&mut self, this: Resource<Cursor>) -> wasmtime::Result<u32> {
-        Ok(u32::try_from(self.handles.cursor(&this)?.0.remaining()).unwrap_or(u32::MAX))
+        Ok(u32::try_from(self.handles.get(&this)?.0.remaining()).unwrap_or(u32::MAX))
     }
 
     fn drop(&mut self, this: Resource<Cursor>) -> wasmtime::Result<()> {

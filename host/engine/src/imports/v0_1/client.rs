@@ -76,6 +76,7 @@ impl From<Options> for CallOptions {
             limit: options.limit,
             continue_token: options.continue_token,
             resource_version: options.resource_version,
+            ..Self::default()
         }
     }
 }
@@ -138,7 +139,7 @@ impl StoreState {
             ClientVerb::Create(body) | ClientVerb::Update(body) | ClientVerb::Patch { body, .. } => {
                 Some(body.len())
             }
-            ClientVerb::Get(_) | ClientVerb::List | ClientVerb::Delete(_) => None,
+            _ => None,
         };
         sent.map_or(Ok(()), |body| self.handles.check_room_for_write(body))?;
         Ok(match self.call(kind, verb, options).await {
@@ -167,9 +168,9 @@ impl Host for ImportCall<'_> {
 
     async fn list(&mut self, kind: Gvk, options: String) -> wasmtime::Result<Result<Page, ApiError>> {
         Ok(match self.call(kind, ClientVerb::List, options).await {
-            Ok(ClientAnswer::Page { items, continue_token, resource_version }) => {
+            Ok(ClientAnswer::Page { items, continue_token, resource_version, remaining_items: _ }) => {
                 let items: wasmtime::Result<Vec<_>> =
-                    items.into_iter().map(|object| self.handles.push_live(object)).collect();
+                    items.into_iter().map(|object| Ok(self.handles.push_live(object)?)).collect();
                 Ok(Page { items: items?, continue_token, resource_version })
             }
             Ok(other) => Err(invalid(format_args!("the server answered no list: {other:?}"))),

@@ -37,7 +37,7 @@ fn reason(reason: RefusalReason) -> &'static str {
         RefusalReason::UnknownIndex => "unknown-index",
         // In 0.1 only Events have such a refusal.
         RefusalReason::OverLimit => "over-quota",
-        RefusalReason::Unavailable => "unavailable",
+        RefusalReason::Unavailable | RefusalReason::Unsupported => "unavailable",
     }
 }
 
@@ -63,6 +63,14 @@ fn gvk(kind: wit::types::Gvk) -> Gvk {
 
 fn key(key: &wit::types::ObjectKey) -> Result<ObjectKey, KeyError> {
     ObjectKey::new(key.namespace.as_deref(), &key.name)
+}
+
+pub(crate) fn wit_key(key: &ObjectKey) -> wit::types::ObjectKey {
+    wit::types::ObjectKey { namespace: key.namespace().map(str::to_owned), name: key.name().to_owned() }
+}
+
+pub(crate) fn wit_kind(kind: &Gvk) -> wit::types::Gvk {
+    wit::types::Gvk { group: kind.group.clone(), version: kind.version.clone(), kind: kind.kind.clone() }
 }
 
 #[cfg(test)]

@@ -6,39 +6,12 @@ use std::sync::Arc;
 use pilothouse_object::Object;
 use wasmtime::component::Resource;
 
+use super::{wit_key, wit_kind};
 use crate::bindings::v0_1::pilothouse::controller::objects::{
     Gvk, Host, HostObject, ObjectKey, OwnerReference,
 };
 use crate::error::OverLimit;
 use crate::imports::{Answer, ImportCall};
-use crate::instance::{wit_key, wit_kind};
-use crate::state::StoreState;
-
-impl StoreState {
-    /// The object behind a handle, for reading its text. A text unpacked through the handle would stay in the host's
-    /// memory, outside the guest's limit, as long as the guest keeps the handle. Therefore the text is unpacked into
-    /// `reading`, which keeps one object at a time.
-    fn readable(&mut self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
-        let object = self.handles.object(handle)?;
-        if !object.is_packed() {
-            return self.handles.object(handle);
-        }
-        if !self.reading.as_ref().is_some_and(|reading| reading.is_same(object)) {
-            self.reading = Some(object.fresh());
-        }
-        Ok(self.reading.as_ref().expect("it was put there"))
-    }
-
-    /// Makes a handle of an object that the guest got by its key, and will most likely read next. The cache shares the
-    /// unpacked text of such objects between reads, so `reading` keeps `object` with that text; the handle does not.
-    pub(super) fn read_alone(&mut self, object: Object) -> wasmtime::Result<Resource<Object>> {
-        let handle = self.handles.push_cached(object.fresh())?;
-        if object.is_packed() {
-            self.reading = Some(object);
-        }
-        Ok(handle)
-    }
-}
 
 /// The JSON text at a pointer. The whole text of a partial object contains the partial annotation.
 fn at<'a>(object: &'a Object, pointer: &str) -> Option<Cow<'a, str>> {
@@ -118,12 +91,14 @@ impl HostObject for ImportCall<'_> {
                 "get-many was called with {} pointers, at most {most} are allowed (limits.getManyPointers): make \
                  several calls, or raise the limit",
                 pointers.len()
-            )));
+            ))
+            .into());
         }
         if pointers.iter().any(String::is_empty) {
             return Err(OverLimit::new(
                 "get-many was called with the empty pointer, which is the whole object: use `bytes`",
-            ));
+            )
+            .into());
         }
         let budget = Arc::clone(&self.budget);
         let mut room = Answer::new("get-many", self.limits.answer_bytes);
@@ -133,9 +108,7 @@ impl HostObject for ImportCall<'_> {
             let value = object.get(pointer);
             room.add(value.map_or(0, str::len))?;
             values.push(value.map(str::to_owned));
-            if !budget.has_left() {
-                return Err(wasmtime::Error::msg("CPU budget"));
-            }
+            budget.check()?;
         }
         Ok(values)
     }

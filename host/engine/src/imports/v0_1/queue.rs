@@ -13,14 +13,16 @@ impl StoreState {
     /// Converts a key and checks that the queue has room for it.
     fn key_to_add(&self, k: &ObjectKey) -> wasmtime::Result<pilothouse_object::ObjectKey> {
         let key = key(k)?;
-        self.host.queue_room(&key).map_err(OverLimit::new)?;
+        self.host
+            .queue_room(std::slice::from_ref(&key))
+            .map_err(|refusal| OverLimit::new(refusal.message))?;
         Ok(key)
     }
 }
 
 impl Host for ImportCall<'_> {
     fn add(&mut self, k: ObjectKey) -> wasmtime::Result<()> {
-        self.host.queue_add(self.key_to_add(&k)?);
+        self.host.queue_add(vec![self.key_to_add(&k)?], 0);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::wit;
 use crate::host::{
     CacheImports, CacheQuery, CallContext, CallOptions, CallPreconditions, ClientAnswer, ClientCall,
     ClientFuture, ClientImports, ConfigImports, Dependents, EventImports, EventOptions, GuestEvent,
-    HttpImports, LogImports, ObjectCursor, QueueImports, Refusal,
+    HttpImports, LogImports, MetricImports, ObjectCursor, QueueImports, Refusal,
 };
 use crate::imports::import_call;
 use crate::state::StoreState;
@@ -33,7 +33,7 @@ impl CacheImports for Recording {
 impl ClientImports for Recording {
     fn client(&self, call: ClientCall) -> ClientFuture {
         self.calls.lock().push(call.options);
-        Box::pin(std::future::ready(Ok(ClientAnswer::Deleted)))
+        Box::pin(std::future::ready(Ok(ClientAnswer::Deleted(None))))
     }
 }
 
@@ -47,6 +47,8 @@ impl EventImports for Recording {
 impl ConfigImports for Recording {}
 impl HttpImports for Recording {}
 impl LogImports for Recording {}
+impl MetricImports for Recording {}
+
 impl QueueImports for Recording {}
 
 fn state() -> (Arc<Recording>, StoreState) {

@@ -69,11 +69,23 @@ pub(crate) struct Lease {
 /// An instance and the generation it belongs to.
 struct Warm {
     generation: Arc<Generation>,
-    guest: Box<dyn Guest>,
+    /// There until it is dropped.
+    guest: Option<Box<dyn Guest>>,
+}
+
+impl Warm {
+    fn is_usable(&self) -> bool {
+        self.guest.as_ref().is_some_and(|guest| guest.is_usable())
+    }
 }
 
 impl Drop for Warm {
     fn drop(&mut self) {
+        if let (Some(state), Some(guest)) =
+            (&self.generation.state, self.guest.take_if(|guest| guest.is_usable()))
+        {
+            state.save(guest, self.generation.origin.limits.state_bytes);
+        }
         self.generation.instance_dropped();
     }
 }
@@ -120,6 +132,25 @@ impl InstancePool {
             Err(fault) if fault.kind == FaultKind::HostBusy && self.evict_one() => make().await,
             made => made,
         }
+    }
+
+    /// Makes an instance for calls of a plugin.
+    async fn instantiate_for(
+        &self,
+        plugin: &Arc<Plugin>,
+        generation: &Arc<Generation>,
+    ) -> Result<Box<dyn Guest>, Fault> {
+        let began = Instant::now();
+        let imports: Arc<dyn HostImports> = generation.imports.clone();
+        let made = self.instantiate(&*generation.code, &imports, generation.limits).await;
+        let guest = made.inspect_err(|fault| {
+            if fault.kind == FaultKind::CodeUnavailable {
+                plugin.repair_code(generation);
+            }
+        })?;
+        plugin.metrics().instantiations.inc();
+        plugin.metrics().instantiate_time.observe(began.elapsed().as_secs_f64());
+        Ok(guest)
     }
 
     /// Changes the ledger, and grants the leases that become possible.
@@ -288,33 +319,31 @@ impl Lease {
         plugin: &Arc<Plugin>,
         generation: &Arc<Generation>,
     ) -> Result<&mut dyn Guest, Fault> {
-        let usable = |warm: &Warm| warm.generation.number == generation.number && warm.guest.is_usable();
+        let usable = |warm: &Warm| warm.generation.number == generation.number && warm.is_usable();
         if !self.warm.as_ref().is_some_and(usable) {
             self.warm = None;
-            let began = Instant::now();
-            let imports: Arc<dyn HostImports> = generation.imports.clone();
-            let made = self.tenant.pool.instantiate(&*generation.code, &imports, generation.limits).await;
-            let guest = made.inspect_err(|fault| {
-                if fault.kind == FaultKind::CodeUnavailable {
-                    plugin.repair_code(generation);
-                }
-            })?;
+            let mut guest = self.tenant.pool.instantiate_for(plugin, generation).await?;
+            if let Some(state) = &generation.state
+                && let Err(fault) = state.restore(plugin, &mut *guest).await
+            {
+                plugin.warn("state", &format!("the guest goes on without its state: {fault}"));
+                guest = self.tenant.pool.instantiate_for(plugin, generation).await?;
+            }
             generation.instance_made();
-            plugin.metrics().instantiations.inc();
-            plugin.metrics().instantiate_time.observe(began.elapsed().as_secs_f64());
-            self.warm = Some(Warm { generation: Arc::clone(generation), guest });
+            self.warm = Some(Warm { generation: Arc::clone(generation), guest: Some(guest) });
         }
         self.recharge();
-        match &mut self.warm {
-            Some(warm) => Ok(&mut *warm.guest),
+        match self.warm.as_mut().and_then(|warm| warm.guest.as_mut()) {
+            Some(guest) => Ok(&mut **guest),
             None => Err(Fault { kind: FaultKind::HostBusy, message: "no instance".to_owned() }),
         }
     }
 
     /// Charges the lease what its instance has.
     fn recharge(&mut self) {
-        if let Some(warm) = &self.warm {
-            self.charge(warm.guest.memory());
+        if let Some(guest) = self.warm.as_ref().and_then(|warm| warm.guest.as_ref()) {
+            let memory = guest.memory();
+            self.charge(memory);
         }
     }
 
@@ -333,7 +362,7 @@ impl Drop for Lease {
         self.recharge();
         let Tenant { pool, id, generation } = &*self.tenant;
         let current = generation.load(Relaxed);
-        let kept = self.warm.take_if(|warm| warm.guest.is_usable() && warm.generation.number == current);
+        let kept = self.warm.take_if(|warm| warm.is_usable() && warm.generation.number == current);
         // One that is not kept goes before its charge does.
         self.warm = None;
         let is_idle = kept.is_some();

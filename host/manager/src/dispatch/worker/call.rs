@@ -56,29 +56,22 @@ async fn answers(
     if let [item] = items
         && !generation.batches
     {
-        let mut names = ReasonNames::default();
-        return Ok(smallvec![guest.reconcile(&request(plugin, item, &mut names), call).await?]);
+        return Ok(smallvec![guest.reconcile(&request(plugin, item), call).await?]);
     }
-    let mut names = vec![ReasonNames::default(); items.len()];
-    let requests: Vec<Request<'_>> =
-        items.iter().zip(&mut names).map(|(item, names)| request(plugin, item, names)).collect();
+    let requests: Vec<Request<'_>> = items.iter().map(|item| request(plugin, item)).collect();
     Ok(guest.reconcile_many(&requests, call).await?.into())
 }
 
 /// One for each key; without an allocation for a single one.
 type Answers = SmallVec<[Answer; 1]>;
 
-/// Room for the names of all reasons.
-type ReasonNames = [&'static str; 8];
-
-/// The request for one key; the names of its reasons are stored in `names`.
-fn request<'a>(plugin: &Plugin, item: &'a Key, names: &'a mut ReasonNames) -> Request<'a> {
-    let mut count = 0;
-    for name in item.payload.names() {
-        names[count] = name;
-        count += 1;
+fn request<'a>(plugin: &Plugin, item: &'a Key) -> Request<'a> {
+    Request {
+        key: &item.key,
+        attempt: plugin.queue().num_requeues(&item.key),
+        reasons: item.payload.of_contract(),
+        priority: item.priority.0,
     }
-    Request { key: &item.key, attempt: plugin.queue().num_requeues(&item.key), reasons: &names[..count] }
 }
 
 /// A call in flight, for the metrics.

@@ -140,7 +140,7 @@ pub(crate) fn record_event_fault(
 }
 
 /// Counts a fault in the metrics and logs it.
-pub(super) fn log_fault(
+pub(crate) fn log_fault(
     plugin: &Plugin,
     generation: &Generation,
     key: &dyn Display,

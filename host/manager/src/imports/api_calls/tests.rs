@@ -105,7 +105,7 @@ impl Plugin {
     async fn list(&self, options: CallOptions) -> Result<Names, ClientError> {
         let options = CallOptions { namespace: Some("default".to_owned()), ..options };
         match self.call(ClientVerb::List, options).await? {
-            ClientAnswer::Page { items, continue_token, resource_version } => {
+            ClientAnswer::Page { items, continue_token, resource_version, remaining_items: _ } => {
                 assert!(!resource_version.is_empty());
                 Ok((items.iter().map(|object| object.name().to_owned()).collect(), continue_token))
             }

@@ -171,13 +171,17 @@ async fn cached_reads_show_the_objects_of_all_informers_of_a_kind() {
         keys.sort_unstable();
         keys
     };
-    let list =
-        |namespace, label_selector| imports.cache_list(&kind, CacheQuery { namespace, label_selector });
+    let list = |namespace, label_selector| {
+        imports.cache_list(&kind, CacheQuery { namespace, label_selector, index: None })
+    };
     assert_eq!(keys(list("", "")), ["a/1", "b/1", "b/2"]);
     assert_eq!(keys(list("b", "")), ["b/1", "b/2"]);
     assert_eq!(keys(list("", "app=x")), ["a/1", "b/2"]);
     assert_eq!(list("c", "").err().unwrap().reason, RefusalReason::NotWatched);
-    assert_eq!(keys(imports.cache_by_index(&kind, "by-app", "x")), ["a/1", "b/2"]);
+    assert_eq!(
+        keys(imports.cache_list(&kind, CacheQuery { index: Some(("by-app", "x")), ..CacheQuery::default() })),
+        ["a/1", "b/2"]
+    );
     let mut values = Vec::new();
     let mut visit = |value: Option<&str>| {
         values.extend(value.map(str::to_owned));

@@ -259,7 +259,8 @@ async fn components_that_take_long_to_compile_hold_up_no_other_one() {
 async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing_else() {
     use pilothouse_engine::{
         CacheImports as _, CacheQuery, CallContext, CallOptions, ClientCall, ClientImports as _, ClientVerb,
-        ConfigImports as _, EventImports as _, EventTarget, GuestEvent, HttpImports as _, QueueImports as _,
+        ConfigImports as _, EventImports as _, EventTarget, GuestEvent, HttpImports as _, MetricImports,
+        MetricKind, MetricSpec, QueueImports as _,
     };
 
     let test = TestPlugin::new().await;
@@ -272,7 +273,7 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
     let grants = Grants::new(files.manifest.permissions.clone());
     let all = Arc::new(test.loader.imports(&test.plugin, &load, &grants));
     assert!(
-        all.http().is_some() && all.queue_room(&"a/b".parse().unwrap()).is_ok(),
+        all.http().is_some() && all.queue_room(&["a/b".parse().unwrap()]).is_ok(),
         "granted to other calls"
     );
 
@@ -295,13 +296,20 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
     let live =
         ClientCall { kind: kind.clone(), verb: ClientVerb::Get(key.clone()), options, max_bytes, context };
     let mut visit = |_: Option<&str>| std::ops::ControlFlow::Continue(());
+    let spec = MetricSpec {
+        kind: MetricKind::Gauge,
+        name: "m".to_owned(),
+        help: String::new(),
+        labels: Vec::new(),
+        buckets: Vec::new(),
+    };
     let refusals = [
         describe.cache_get(&kind, &key).map(drop).unwrap_err().message,
         describe.cache_list(&kind, CacheQuery::default()).map(drop).unwrap_err().message,
-        describe.cache_by_index(&kind, "i", "v").map(drop).unwrap_err().message,
+        describe.metric_declare(spec).map(drop).unwrap_err().message,
         describe.cache_index_values(&kind, "i", &mut visit).unwrap_err().message,
         describe.record_event(&CallContext::default(), event).unwrap_err().message,
-        describe.queue_room(&key).unwrap_err(),
+        describe.queue_room(std::slice::from_ref(&key)).unwrap_err().message,
         describe.client(live).await.map(drop).unwrap_err().message().to_owned(),
     ];
     for refusal in refusals {

@@ -9,11 +9,13 @@ use pilothouse_plugin::Limits;
 
 use super::*;
 use crate::bindings::v0_1::pilothouse::controller::cache::{self, HostCursor};
+use crate::handles::Entry;
 use crate::host::{
     CacheImports, CacheQuery, CallContext, ClientImports, ConfigImports, EventImports, HostImports,
-    HttpImports, LogImports, ObjectCursor, QueueImports, Refusal,
+    HttpImports, LogImports, MetricImports, ObjectCursor, QueueImports, Refusal,
 };
 use crate::imports::{Cursor, import_call};
+use crate::state::StoreState;
 
 /// A host whose cache has one object. The tests use no other import.
 #[derive(Default)]
@@ -34,6 +36,8 @@ impl ClientImports for OneObject {}
 impl EventImports for OneObject {}
 
 impl HttpImports for OneObject {}
+
+impl MetricImports for OneObject {}
 
 impl QueueImports for OneObject {}
 
@@ -94,7 +98,7 @@ fn borrow(handle: &Resource<Object>) -> Resource<Object> {
 fn a_guest_that_reads_many_packed_objects_in_one_call_keeps_one_text_unpacked() {
     let mut state = state();
     let cursor = Cursor(Box::new(packed().into_iter()));
-    let cursor = state.handles.push_cursor(cursor).unwrap();
+    let cursor: Resource<Cursor> = state.handles.push(Entry::Cursor(cursor), 0).unwrap();
     let handles = HostCursor::next(&mut import_call(&mut state), cursor, 100).unwrap();
     assert_eq!(handles.len(), 100);
     for read in READS {
@@ -142,8 +146,8 @@ fn an_object_that_is_read_alone_is_read_from_the_text_that_the_cache_shares() {
     let mut state = state_with(Some(shared()));
     let text = shared().json().as_ptr();
     let kind = Gvk::new("", "v1", "ConfigMap");
-    let kind = crate::instance::wit_kind(&kind);
-    let key = crate::instance::wit_key(held.key());
+    let kind = crate::imports::v0_1::wit_kind(&kind);
+    let key = crate::imports::v0_1::wit_key(held.key());
     let handle = cache::Host::get(&mut import_call(&mut state), kind, key).unwrap().unwrap().unwrap();
     assert!(import_call(&mut state).get(borrow(&handle), "/data/n".to_owned()).unwrap().is_some());
     assert_eq!(state.reading.as_ref().map(|object| object.json().as_ptr()), Some(text));
@@ -208,7 +212,8 @@ fn get_many_stops_when_the_budget_is_used() {
 fn a_cursor_gives_at_most_a_page_and_goes_on_where_it_was() {
     let mut state =
         StoreState::new(Arc::new(OneObject::default()), Limits { page_objects: 30, ..Limits::default() });
-    let cursor = state.handles.push_cursor(Cursor(Box::new(packed().into_iter()))).unwrap();
+    let cursor: Resource<Cursor> =
+        state.handles.push(Entry::Cursor(Cursor(Box::new(packed().into_iter()))), 0).unwrap();
     let mut names = std::collections::BTreeSet::new();
     for wanted in [30, 30, 30, 10, 0] {
         let page =
@@ -248,8 +253,9 @@ fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
     impl ClientImports for Many {}
     impl EventImports for Many {}
     impl HttpImports for Many {}
+    impl MetricImports for Many {}
     impl QueueImports for Many {}
-    let kind = || crate::instance::wit_kind(&Gvk::new("", "v1", "ConfigMap"));
+    let kind = || crate::imports::v0_1::wit_kind(&Gvk::new("", "v1", "ConfigMap"));
     let state = |answer_bytes| {
         let limits = Limits { answer_bytes, ..Limits::default() };
         StoreState::new(Arc::new(Many(packed(), Some("a value"))), limits)

@@ -1,0 +1,126 @@
+//! `pilothouse build`: builds the component of one plugin crate, as `pilothouse dev` does, and puts it where it is wanted.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+
+use crate::dev::build::{self as cargo_build, BuildRequest, RELEASE};
+use crate::dev::folder::shared_target;
+use crate::dev::log::Log;
+use crate::dev::projects::{self, Project, Source};
+use crate::hosting::Signals;
+use crate::output::{print, size};
+
+const EXAMPLES: &str = "Examples:
+  # The plugin crate in this folder: its component is put beside its Cargo.toml
+  pilothouse build
+
+  # Another one, into a plugin directory, with its manifests
+  pilothouse build plugins/greeter --out /srv/plugins";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Build {
+    /// Plugin crate: a folder, or its Cargo.toml
+    #[arg(value_name = "PATH", default_value = ".")]
+    path: PathBuf,
+    /// Directory for the component and its manifests, made if it is missing [default: the folder of the crate]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Cargo profile
+    #[arg(long, value_name = "NAME", default_value = RELEASE)]
+    profile: String,
+}
+
+impl Build {
+    pub(crate) fn main(self) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(self.build())
+    }
+
+    async fn build(self) -> Result<()> {
+        let mut signals = Signals::catch()?;
+        let project = only_crate(&self.path)?;
+        let Source::Crate(package) = &project.source else {
+            bail!(
+                "{} is a component already: name a plugin crate, or `.` for this folder",
+                self.path.display()
+            );
+        };
+        let request = BuildRequest {
+            label: project.label.clone(),
+            folder: project.folder.clone(),
+            target: shared_target(Path::new("."))?,
+            profile: self.profile,
+            lock: package.lock(),
+            target_checked: false,
+            first: false,
+        };
+        let report = tokio::select! {
+            report = cargo_build::build(request, Log::to_stderr()) => report,
+            // With it the processes of the build.
+            () = signals.next() => bail!("interrupted"),
+        };
+        let how = cargo_build::built(&report);
+        let folder = project.folder.display();
+        let built = report.component.with_context(|| format!("{folder}: no component was built"))?;
+        let component = fs::read(&built).with_context(|| format!("reading {}", built.display()))?;
+        let name = built.file_name().context("cargo named no file")?;
+        let bytes = u64::try_from(component.len())?;
+        let to = match &self.out {
+            None => project.folder.clone(),
+            Some(out) => {
+                fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
+                // Before the component: a host that watches the directory runs it with its manifest at once.
+                put_manifests(&project, out)?;
+                out.clone()
+            }
+        };
+        let to = to.join(name);
+        put(&to, &component)?;
+        print(&format!("{}: {}, {how}\n", to.display(), size(bytes)))
+    }
+}
+
+/// The one project of a path.
+fn only_crate(path: &Path) -> Result<Project> {
+    let mut projects = projects::find(&[path.to_owned()])?.projects;
+    match (projects.pop(), projects.first()) {
+        (Some(only), None) => Ok(only),
+        (last, _) => {
+            let all = projects.iter().chain(&last).map(|project| project.folder.display().to_string());
+            let all = all.collect::<Vec<_>>().join(", ");
+            Err(anyhow!("{} holds several plugins: {all}; name the path of one of them", path.display()))
+        }
+    }
+}
+
+/// Copies the manifests of a project, each under the name by which a plugin directory finds its component.
+fn put_manifests(project: &Project, out: &Path) -> Result<()> {
+    let paired = project.paired();
+    if let Some(broken) = paired.broken.first() {
+        bail!("{broken}");
+    }
+    paired.manifests.iter().try_for_each(|manifest| put(&out.join(&manifest.file), &manifest.content))
+}
+
+/// Writes a file by renaming, so that a host which watches the directory sees it whole. One that would not change is left as
+/// it is.
+fn put(path: &Path, content: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|present| present == content) {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || {
+        // Hidden files of a plugin directory are ignored.
+        let mut file = tempfile::Builder::new().prefix(".pilothouse-").tempfile_in(folder)?;
+        file.write_all(content)?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        file.as_file().set_permissions(mode)?;
+        file.persist(path).map_err(|error| error.error)
+    };
+    write().map(drop).with_context(|| format!("writing {}", path.display()))
+}

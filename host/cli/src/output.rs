@@ -1,0 +1,65 @@
+//! [`print`] and [`complain`]: what a command writes to standard output and standard error; [`size`]
+//! and [`yaml_scalar`]: how it writes sizes, and texts in YAML.
+
+use std::io::{ErrorKind, Write as _};
+
+use anyhow::{Context as _, Result};
+
+/// Writes text to standard output. A reader that has seen enough, as `head`, is no error.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("writing to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes an error to standard error. Nothing can be done where that is closed.
+pub(crate) fn complain(text: &str) {
+    let _ = std::io::stderr().write_fmt(format_args!("error: {text}\n"));
+}
+
+/// `12 bytes`, `1.5 KiB`, `12.3 MiB`
+pub(crate) fn size(bytes: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "no file is near 2^53 bytes")]
+    let bytes = bytes as f64;
+    match bytes / 1024.0 {
+        kibi if kibi < 1.0 => format!("{bytes} bytes"),
+        kibi if kibi < 1024.0 => format!("{kibi:.1} KiB"),
+        kibi => format!("{:.1} MiB", kibi / 1024.0),
+    }
+}
+
+/// A text as YAML reads it: in quotes, unless it is a plain word that means nothing else.
+pub(crate) fn yaml_scalar(text: &str) -> String {
+    let plain = text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._/".contains(&b))
+        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&text);
+    if plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!([12, 1536, 3 << 20].map(size), ["12 bytes", "1.5 KiB", "3.0 MiB"]);
+    }
+
+    #[test]
+    fn words_that_yaml_takes_for_something_else_are_quoted() {
+        for (text, written) in [
+            ("pods", "pods"),
+            ("no", "\"no\""),
+            ("1a", "\"1a\""),
+            ("*", "\"*\""),
+            ("", "\"\""),
+            ("a b", "\"a b\""),
+        ] {
+            assert_eq!(yaml_scalar(text), written);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `pilothouse rbac`: the least rights of a host that runs the plugins of a directory, as YAML.
+//!
+//! ```text
+//!  DIR ─► manifests, components ─► describe, imports ─► needs ─► rights ─► rules ─► YAML
+//! ```
+
+mod manifest;
+mod needs;
+mod rights;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use pilothouse_object::is_dns_subdomain;
+use pilothouse_plugin::directory::{Change, Files, Rules, Scanner};
+
+use self::needs::{Host, Plugin};
+use self::rights::Rights;
+use crate::election::{LEASE, lease};
+use crate::hosting::default_cache_dir;
+use crate::inspect::interfaces::Interfaces;
+use crate::inspect::{self, Inspector, describe};
+use crate::output::print;
+
+const EXAMPLES: &str = "Examples:
+  # A ServiceAccount for a host that runs the plugins of a directory
+  kubectl create namespace pilothouse
+  pilothouse rbac plugins | kubectl apply -f -
+
+  # With other names, for a host without leader election
+  pilothouse rbac plugins --namespace controllers --service-account host --no-leader-election";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Rbac {
+    /// Plugin directory: components (.wasm) and their manifests (.yaml)
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Namespace of the host's ServiceAccount and Pod
+    #[arg(short, long, value_name = "NS", default_value = "pilothouse", value_parser = name)]
+    namespace: String,
+    /// Name of the host's ServiceAccount, and of its roles
+    #[arg(long, value_name = "NAME", default_value = "pilothouse", value_parser = name)]
+    service_account: String,
+    /// Lease of the election, as for `run` [default: pilothouse in --namespace]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = lease)]
+    lease: Option<(String, String)>,
+    /// Leave out what `run --leader-elect` needs
+    #[arg(long, conflicts_with = "lease")]
+    no_leader_election: bool,
+    /// Leave out what tokens of the admin endpoints need: for a host with --admin-token-file
+    #[arg(long)]
+    no_admin_tokens: bool,
+    /// Directory of compiled plugins, private to this user [default: $XDG_CACHE_HOME/pilothouse or ~/.cache/pilothouse]
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
+}
+
+/// The name of an object of the cluster.
+fn name(text: &str) -> Result<String, String> {
+    match is_dns_subdomain(text) {
+        true => Ok(text.to_owned()),
+        false => Err("it is not a name of Kubernetes: use lower-case letters, digits, - and .".to_owned()),
+    }
+}
+
+impl Rbac {
+    pub(crate) fn main(self) -> Result<()> {
+        inspect::run(self.print())
+    }
+
+    async fn print(self) -> Result<()> {
+        let Self { namespace, service_account, lease, .. } = self;
+        let lease = lease.unwrap_or_else(|| (namespace.clone(), LEASE.to_owned()));
+        let host = Host {
+            lease: (!self.no_leader_election).then_some(lease),
+            admin_tokens: !self.no_admin_tokens,
+            namespace,
+            account: service_account,
+        };
+        let mut rights = Rights::default();
+        needs::of_host(&host, &mut rights)?;
+        let inspector = Inspector::new(self.cache_dir.map_or_else(default_cache_dir, Ok)?)?;
+        for files in plugins(&self.directory)? {
+            let path = files.manifest_path.as_ref().unwrap_or(&files.wasm_path).display().to_string();
+            let plugin = inspect(&inspector, files).await.with_context(|| path.clone())?;
+            needs::of_plugin(&plugin, &mut rights).context(path)?;
+        }
+        print(&manifest::yaml(&host, &rights))
+    }
+}
+
+/// The plugins of a directory, in the order of their names.
+fn plugins(directory: &Path) -> Result<Vec<Files>> {
+    // It is read once, by its owner: files are what they are now, and who else may write them is the host's business.
+    let rules = Rules { allow_writable: true, ..Rules::default() };
+    let mut scanner = Scanner::new(directory.to_owned(), rules);
+    let mut plugins = Vec::new();
+    loop {
+        for change in scanner.look(Instant::now()).changes {
+            match change {
+                Change::Changed(files) => plugins.push(files),
+                Change::Broken { file, reason, .. } => bail!("{}: {reason}", directory.join(file).display()),
+                Change::Unreadable { .. } => {
+                    let error = std::fs::read_dir(directory).err().map(|error| format!(": {error}"));
+                    let error = error.unwrap_or_default();
+                    bail!("{} cannot be read{error}; name a plugin directory", directory.display())
+                }
+                Change::Removed { .. } => {}
+                Change::Synced => {
+                    plugins.sort_by(|a, b| a.name.cmp(&b.name));
+                    return Ok(plugins);
+                }
+            }
+        }
+    }
+}
+
+/// Finds out what a plugin is.
+async fn inspect(inspector: &Inspector, files: Files) -> Result<Plugin> {
+    let Files { manifest, wasm, .. } = files;
+    let interfaces = Interfaces::of(&wasm);
+    let code = inspector.prepare(wasm).await?;
+    // What the sources of spec.configFrom say is known to a host alone.
+    let description = match manifest.config_from.is_empty() {
+        true => {
+            let answer = describe::call(&code, &manifest, &manifest.config).await;
+            let parse = |answer: Vec<u8>| {
+                describe::parse(&answer, code.world().map_err(|e| e.to_string())?, &manifest)
+            };
+            Some(answer.and_then(parse).map_err(|reason| anyhow!(reason))?)
+        }
+        false => None,
+    };
+    Ok(Plugin { manifest, interfaces, description })
+}

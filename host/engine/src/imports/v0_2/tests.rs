@@ -1,0 +1,400 @@
+//! What guests of 0.2 may ask: bounds with their refusals, the order of lists, options, and values at pointers.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pilothouse_object::{Gvk, Object};
+use pilothouse_plugin::Limits;
+use wasmtime::component::Resource;
+
+use super::*;
+use crate::bindings::v0_2::pilothouse::controller as api;
+use crate::host::{
+    CacheImports, CacheQuery, CallContext, CallOptions, ClientAnswer, ClientCall, ClientFuture,
+    ClientImports, ConfigImports, EventImports, EventOptions, GuestEvent, HttpImports, LogImports,
+    MetricImports, ObjectCursor, QueueImports, VersionMatch,
+};
+use crate::imports::{Kind, import_call};
+
+/// A cache with these objects, and a memory of what it was asked.
+#[derive(Default)]
+struct Recording {
+    objects: Vec<Object>,
+    values: Vec<&'static str>,
+    queries: Mutex<Vec<String>>,
+    calls: Mutex<Vec<CallOptions>>,
+    events: Mutex<Vec<GuestEvent>>,
+    queued: Mutex<Vec<(Vec<ObjectKey>, i32)>>,
+}
+
+impl CacheImports for Recording {
+    fn cache_get(&self, _: &Gvk, key: &ObjectKey) -> Result<Option<Object>, Refusal> {
+        Ok(self.objects.iter().find(|object| object.key() == key).cloned())
+    }
+
+    fn cache_list(&self, _: &Gvk, query: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        self.queries.lock().push(format!("{query:?}"));
+        Ok(Box::new(self.objects.clone().into_iter()))
+    }
+
+    fn cache_index_values(
+        &self,
+        _: &Gvk,
+        _: &str,
+        visit: &mut dyn FnMut(Option<&str>) -> ControlFlow<()>,
+    ) -> Result<(), Refusal> {
+        _ = self.values.iter().try_for_each(|value| visit(Some(value)));
+        Ok(())
+    }
+}
+
+impl ClientImports for Recording {
+    fn client(&self, call: ClientCall) -> ClientFuture {
+        self.calls.lock().push(call.options);
+        Box::pin(std::future::ready(Ok(ClientAnswer::Deleted(None))))
+    }
+}
+
+impl EventImports for Recording {
+    fn record_event(&self, _: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
+        self.events.lock().push(event);
+        Ok(())
+    }
+}
+
+impl QueueImports for Recording {
+    fn queue_room(&self, keys: &[ObjectKey]) -> Result<(), Refusal> {
+        if keys.len() > 2 { Err(Refusal::over_limit("the queue is full")) } else { Ok(()) }
+    }
+
+    fn queue_add(&self, keys: Vec<ObjectKey>, priority: i32) {
+        self.queued.lock().push((keys, priority));
+    }
+}
+
+impl ConfigImports for Recording {}
+impl HttpImports for Recording {}
+impl LogImports for Recording {}
+impl MetricImports for Recording {}
+
+fn object(key: &str) -> Object {
+    let (namespace, name) = key.split_once('/').unwrap();
+    let json = serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": namespace, "name": name, "finalizers": ["a/b"], "creationTimestamp": "2026-11-24T12:00:00Z"},
+        "data": {"text": "a\"b", "n": 7, "yes": true, "none": null, "f": 1.5, "list": [{"x": 1}, {}, {"x": "2"}]},
+    });
+    Object::decode(json.to_string().as_bytes()).unwrap()
+}
+
+fn state(host: Recording) -> (Arc<Recording>, StoreState) {
+    let host = Arc::new(host);
+    let mut state = StoreState::new(Arc::clone(&host) as _, Limits::default());
+    state.begin(CallContext::default());
+    (host, state)
+}
+
+fn kind(state: &mut StoreState) -> Resource<Kind> {
+    let [group, version, kind] = ["", "v1", "ConfigMap"].map(str::to_owned);
+    api::kinds::Host::resolve(&mut import_call(state), 0, group, version, kind).unwrap()
+}
+
+/// Another handle, as the guest lends one.
+fn lent<T: 'static>(handle: &Resource<T>) -> Resource<T> {
+    Resource::new_borrow(handle.rep())
+}
+
+fn refusal<T>(answer: Result<T, Refused>) -> (RefusalReason, String) {
+    match answer.map(drop).unwrap_err() {
+        Refused::Refusal(refusal) => (refusal.reason, refusal.message),
+        Refused::Trap(trap) => panic!("{trap}"),
+    }
+}
+
+fn call_refusal<T>(answer: Result<T, CallFailed>) -> (RefusalReason, String) {
+    match answer.map(drop).unwrap_err() {
+        CallFailed::Error(ClientError::Refused(refusal)) => (refusal.reason, refusal.message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn kinds_are_bounded_and_of_the_cluster_of_the_host() {
+    use api::kinds::{Host, HostKind};
+    let (_, mut state) = state(Recording::default());
+    let mut resolve = |cluster, text: &str| {
+        let mut call = import_call(&mut state);
+        call.resolve(cluster, text.to_owned(), "v1".to_owned(), "X".to_owned())
+    };
+    assert_eq!(refusal(resolve(1, "")).0, RefusalReason::Unsupported);
+    assert_eq!(refusal(resolve(0, &"x".repeat(254))).0, RefusalReason::Invalid);
+    let kinds: Vec<_> = (0..256).map(|_| resolve(0, "").unwrap()).collect();
+    let over = refusal(resolve(0, ""));
+    assert!(over.0 == RefusalReason::OverLimit && over.1.contains("256 kinds"), "{over:?}");
+    // The number of one that is dropped is free again.
+    HostKind::drop(&mut import_call(&mut state), lent(&kinds[7])).unwrap();
+    let mut call = import_call(&mut state);
+    let again = call.resolve(0, "g".to_owned(), "v2".to_owned(), "Y".to_owned()).unwrap();
+    assert_eq!(again.rep(), kinds[7].rep());
+    assert_eq!(
+        (call.group(lent(&again)).unwrap(), call.name(again).unwrap()),
+        ("g".to_owned(), "Y".to_owned())
+    );
+}
+
+#[test]
+fn a_query_lists_in_the_order_of_keys_up_to_its_limit() {
+    use api::cache::{HostCursor, HostQuery};
+    let names = ["b/x", "a/z", "a-b/x", "a/a", "c/x"];
+    let (host, mut state) = state(Recording { objects: names.map(object).into(), ..Recording::default() });
+    let kind = kind(&mut state);
+    let mut call = import_call(&mut state);
+    let query = HostQuery::new(&mut call, kind).unwrap();
+    call.index(lent(&query), "i".to_owned(), "v".to_owned()).unwrap();
+    HostQuery::namespace(&mut call, lent(&query), "a".to_owned()).unwrap();
+    call.limit(lent(&query), 4).unwrap();
+    let cursor = call.run(lent(&query)).unwrap();
+    assert_eq!(call.count(lent(&query)).unwrap(), 4);
+    assert_eq!(HostCursor::remaining(&mut call, lent(&cursor)).unwrap(), 4);
+    let mut keys = Vec::new();
+    for most in [1, 0, 100] {
+        let portion = call.next_keys(lent(&cursor), most).unwrap();
+        keys.extend(portion.into_iter().map(|key| format!("{}/{}", key.namespace, key.name)));
+    }
+    // As the API server sorts: by the bytes of namespace and name with "/" between them.
+    assert_eq!(keys, ["a-b/x", "a/a", "a/z", "b/x"]);
+    assert_eq!(HostCursor::remaining(&mut call, cursor).unwrap(), 0);
+    assert!(
+        host.queries.lock()[0].contains(r#"namespace: "a", label_selector: "", index: Some(("i", "v"))"#)
+    );
+}
+
+#[test]
+fn a_query_with_a_text_that_is_too_long_is_refused_when_it_runs() {
+    use api::cache::HostQuery;
+    let (host, mut state) = state(Recording::default());
+    let kind = kind(&mut state);
+    let mut call = import_call(&mut state);
+    let query = HostQuery::new(&mut call, kind).unwrap();
+    call.label_selector(lent(&query), "x".repeat(MAX_TEXT + 1)).unwrap();
+    let (reason, message) = refusal(call.run(query));
+    assert!(reason == RefusalReason::Invalid && message.contains("at most 65536"), "{message}");
+    assert!(host.queries.lock().is_empty());
+}
+
+#[test]
+fn a_sorted_list_is_bounded_by_the_room_for_handles() {
+    use api::cache::HostQuery;
+    let objects: Vec<Object> = (0..2_000).map(|n| object(&format!("a/{n}"))).collect();
+    let host = Recording { objects, ..Recording::default() };
+    let mut state = StoreState::new(Arc::new(host), Limits { handle_bytes: 16 << 10, ..Limits::default() });
+    state.begin(CallContext::default());
+    let kind = kind(&mut state);
+    let mut call = import_call(&mut state);
+    let query = HostQuery::new(&mut call, kind).unwrap();
+    let (reason, message) = refusal(call.run(query));
+    assert!(reason == RefusalReason::OverLimit && message.contains("limits.handleBytes"), "{message}");
+}
+
+#[test]
+fn builders_are_bounded_together_and_freed_when_dropped() {
+    use api::client::HostOptions;
+    use api::events::{EventType, HostEvent};
+    let (_, mut state) = state(Recording { objects: vec![object("a/x")], ..Recording::default() });
+    let kind = kind(&mut state);
+    let mut call = import_call(&mut state);
+    let options: Vec<_> = (0..63).map(|_| HostOptions::new(&mut call).unwrap()).collect();
+    let about = |call: &mut ImportCall<'_>| {
+        let key = wit::types::ObjectKey { namespace: "a".to_owned(), name: "x".to_owned() };
+        call.about_key(lent(&kind), key, String::new(), EventType::Normal, "R".to_owned(), String::new())
+    };
+    about(&mut call).unwrap();
+    for over in [refusal(about(&mut call)), refusal(HostOptions::new(&mut call))] {
+        assert!(over.0 == RefusalReason::OverLimit && over.1.contains("64 queries"), "{over:?}");
+    }
+    HostOptions::drop(&mut call, lent(&options[0])).unwrap();
+    about(&mut call).unwrap();
+    drop(call);
+    state.end();
+    assert!(state.handles.is_empty());
+    HostOptions::new(&mut import_call(&mut state)).unwrap();
+}
+
+#[test]
+fn values_at_pointers_are_typed_and_malformed_pointers_are_refused() {
+    use api::objects::HostObject;
+    let (_, mut state) = state(Recording::default());
+    let object = state.handles.push_cached(object("a/x")).unwrap();
+    let mut call = import_call(&mut state);
+    let at = |pointer: &str| (lent(&object), pointer.to_owned());
+    macro_rules! get {
+        ($method:ident, $pointer:expr) => {{
+            let (this, pointer) = at($pointer);
+            call.$method(this, pointer)
+        }};
+    }
+    assert_eq!(get!(get_string, "/data/text").unwrap().as_deref(), Some("a\"b"));
+    assert_eq!(get!(get_int, "/data/n").unwrap(), Some(7));
+    assert_eq!(get!(get_bool, "/data/yes").unwrap(), Some(true));
+    for nothing in ["/data/none", "/data/absent", "/absent/x"] {
+        assert_eq!(get!(get_string, nothing).unwrap(), None);
+        assert_eq!(get!(get_int, nothing).unwrap(), None);
+    }
+    assert!(get!(exists, "/data/none").unwrap() && !get!(exists, "/data/absent").unwrap());
+    assert!(get!(exists, "/data/list[*]/x").unwrap() && !get!(exists, "/data/list[*]/y").unwrap());
+    assert_eq!(get!(get, "/data/list/[*]/x").unwrap().as_deref(), Some(r#"[1,"2"]"#));
+    assert_eq!(get!(get, "/data/none").unwrap().as_deref(), Some("null"));
+    let wrong = refusal(get!(get_int, "/data/f"));
+    assert!(wrong.1.contains("is no integer of 64 bits: 1.5"), "{wrong:?}");
+    assert!(refusal(get!(get_string, "/data/n")).1.contains("is no string: 7"));
+    assert!(refusal(get!(get_bool, "/data/text")).1.contains("is no boolean"));
+    for malformed in ["data", "/a~2", "/a~", "a[*]"] {
+        assert_eq!(refusal(get!(get, malformed)).0, RefusalReason::Invalid, "{malformed}");
+    }
+    let long = format!("/{}", "x".repeat(4096));
+    assert_eq!(refusal(get!(exists, &long)).0, RefusalReason::OverLimit);
+    let many = refusal(call.get_many(lent(&object), vec!["/data/n".to_owned(); 65]));
+    assert!(many.1.contains("limits.getManyPointers"), "{many:?}");
+    assert_eq!(refusal(call.get_many(lent(&object), vec![String::new()])).0, RefusalReason::Invalid);
+    assert_eq!(call.finalizers(lent(&object)).unwrap(), ["a/b"]);
+    assert_eq!(call.creation_timestamp(lent(&object)).unwrap().as_deref(), Some("2026-11-24T12:00:00Z"));
+    assert!(call.bytes(object).unwrap().starts_with(b"{"));
+}
+
+#[test]
+fn answers_are_bounded() {
+    use api::objects::HostObject;
+    let (_, mut state) = state(Recording::default());
+    state.limits.answer_bytes = 16;
+    let object = state.handles.push_cached(object("a/x")).unwrap();
+    let mut call = import_call(&mut state);
+    for pointer in ["", "/data", "/data/list[*]"] {
+        let over = refusal(call.get(lent(&object), pointer.to_owned()));
+        assert!(over.0 == RefusalReason::OverLimit && over.1.contains("limits.answerBytes"), "{over:?}");
+    }
+    assert_eq!(refusal(call.bytes(object)).0, RefusalReason::OverLimit);
+}
+
+#[tokio::test]
+async fn options_of_live_calls_are_passed_on_and_bad_ones_are_refused() {
+    use api::client::{FieldValidation, HostOptions, Propagation};
+    let (host, mut state) = state(Recording::default());
+    let kind = kind(&mut state);
+    let mut call = import_call(&mut state);
+    let options = HostOptions::new(&mut call).unwrap();
+    HostOptions::subresource(&mut call, lent(&options), "status".to_owned()).unwrap();
+    call.field_validation(lent(&options), FieldValidation::Strict).unwrap();
+    call.propagation(lent(&options), Propagation::Orphan).unwrap();
+    call.precondition_uid(lent(&options), "u".to_owned()).unwrap();
+    HostOptions::resource_version(
+        &mut call,
+        lent(&options),
+        "5".to_owned(),
+        Some(api::client::VersionMatch::Exact),
+    )
+    .unwrap();
+    let delete = api::client::Host::delete(
+        &mut call,
+        lent(&kind),
+        "a".to_owned(),
+        "x".to_owned(),
+        Some(lent(&options)),
+    );
+    assert!(delete.await.unwrap().is_none());
+    {
+        let calls = host.calls.lock();
+        assert_eq!(calls[0].subresource.as_deref(), Some("status"));
+        assert_eq!(calls[0].field_validation.as_deref(), Some("Strict"));
+        assert_eq!(calls[0].preconditions.as_ref().unwrap().uid.as_deref(), Some("u"));
+        assert_eq!(calls[0].version_match, Some(VersionMatch::Exact));
+    }
+    // A text that is too long, and a name that is none.
+    HostOptions::namespace(&mut call, lent(&options), "x".repeat(MAX_TEXT + 1)).unwrap();
+    let list = api::client::Host::list(&mut call, lent(&kind), Some(lent(&options))).await;
+    assert_eq!(call_refusal(list).0, RefusalReason::Invalid);
+    let get = api::client::Host::get(&mut call, lent(&kind), "a".to_owned(), "x/y".to_owned(), None).await;
+    assert_eq!(call_refusal(get).0, RefusalReason::Invalid);
+    let large = api::client::Host::create(&mut call, lent(&kind), vec![b' '; (3 << 20) + 1], None).await;
+    let large = call_refusal(large);
+    assert!(large.0 == RefusalReason::OverLimit && large.1.contains("3145728"), "{large:?}");
+    let log = api::client::Host::pod_log(&mut call, 3, "a".to_owned(), "x".to_owned(), None).await;
+    assert_eq!(call_refusal(log).0, RefusalReason::Unsupported);
+    assert_eq!(host.calls.lock().len(), 1, "nothing else was sent");
+}
+
+#[test]
+fn an_event_is_recorded_once_and_its_options_are_bounded() {
+    use api::events::{EventType, HostEvent};
+    let (host, mut state) = state(Recording::default());
+    let object = state.handles.push_cached(object("a/x")).unwrap();
+    let mut call = import_call(&mut state);
+    let about = |call: &mut ImportCall<'_>| {
+        call.about(lent(&object), EventType::Warning, "R".to_owned(), "n".to_owned()).unwrap()
+    };
+    let event = about(&mut call);
+    HostEvent::annotation(&mut call, lent(&event), "a".to_owned(), "b".to_owned()).unwrap();
+    HostEvent::field_path(&mut call, lent(&event), "data".to_owned()).unwrap();
+    HostEvent::record(&mut call, lent(&event)).unwrap();
+    assert!(refusal(HostEvent::record(&mut call, event)).1.contains("recorded already"));
+    let recorded = host.events.lock().pop().unwrap();
+    let annotations = [("a".to_owned(), "b".to_owned())].into();
+    let options = EventOptions { annotations, field_path: "data".to_owned(), timestamp: None };
+    assert_eq!(
+        (recorded.event_type.as_str(), recorded.reason.as_str(), recorded.options),
+        ("Warning", "R", Ok(options))
+    );
+    let event = about(&mut call);
+    for n in 0..33 {
+        HostEvent::annotation(&mut call, lent(&event), n.to_string(), String::new()).unwrap();
+    }
+    assert!(refusal(HostEvent::record(&mut call, event)).1.contains("32 annotations"));
+    let event = about(&mut call);
+    HostEvent::annotation(&mut call, lent(&event), "a".to_owned(), "x".repeat(4096)).unwrap();
+    assert_eq!(refusal(HostEvent::record(&mut call, event)).0, RefusalReason::Invalid);
+    assert!(host.events.lock().is_empty());
+}
+
+#[test]
+fn keys_are_added_all_or_none_and_only_to_this_cluster() {
+    use api::queue::Host;
+    let (host, mut state) = state(Recording::default());
+    let mut call = import_call(&mut state);
+    let key = |name: &str| wit::types::ObjectKey { namespace: "a".to_owned(), name: name.to_owned() };
+    call.add(0, key("x"), 5).unwrap();
+    call.add_many(0, vec![key("x"), key("y")], -1).unwrap();
+    assert_eq!(refusal(call.add(1, key("x"), 0)).0, RefusalReason::Unsupported);
+    assert_eq!(refusal(call.add(0, key("x/y"), 0)).0, RefusalReason::Invalid);
+    assert_eq!(refusal(call.add_many(0, vec![key("x"), key("")], 0)).0, RefusalReason::Invalid);
+    assert_eq!(refusal(call.add_many(0, vec![key("x"); 3], 0)).0, RefusalReason::OverLimit);
+    assert!(refusal(call.add_many(0, vec![key("x"); 16_385], 0)).1.contains("16384"));
+    assert_eq!(call.num_requeues(9, key("x")).unwrap(), 0);
+    let added: Vec<_> = host.queued.lock().iter().map(|(keys, priority)| (keys.len(), *priority)).collect();
+    assert_eq!(added, [(1, 5), (2, -1)]);
+}
+
+#[test]
+fn values_of_an_index_come_in_portions() {
+    use api::cache::{Host, HostValues};
+    let (_, mut state) = state(Recording { values: vec!["a", "b", "c"], ..Recording::default() });
+    let kind = kind(&mut state);
+    let mut call = import_call(&mut state);
+    let values = call.index_values(kind, "i".to_owned()).unwrap();
+    assert_eq!(HostValues::next(&mut call, lent(&values), 2).unwrap(), ["a", "b"]);
+    call.limits.answer_bytes = 4;
+    assert_eq!(refusal(HostValues::next(&mut call, lent(&values), 2)).0, RefusalReason::OverLimit);
+    call.limits.answer_bytes = 100;
+    assert_eq!(HostValues::next(&mut call, lent(&values), 2).unwrap(), ["c"]);
+    assert!(HostValues::next(&mut call, values, 2).unwrap().is_empty());
+}
+
+#[test]
+fn times_are_as_the_api_writes_them() {
+    use api::clock::Host;
+    let (_, mut state) = state(Recording::default());
+    let mut call = import_call(&mut state);
+    let text = call.now_rfc3339().unwrap();
+    let time: jiff::Timestamp = text.parse().unwrap();
+    assert!(text.len() == 20 && text.ends_with('Z'), "{text}");
+    assert!(call.now().unwrap().abs_diff(u64::try_from(time.as_millisecond()).unwrap()) < 60_000);
+}

@@ -1,0 +1,66 @@
+//! [`GuestState`]: the state that an instance hands over to the next one of its plugin, of the same or of the next generation.
+//!
+//! A plugin with state has one instance at a time. When that goes while it can run another call (after idle time, or since a
+//! new generation took over), it is asked for its state; the next one gets it before its first call. What is lost with a
+//! fault is lost: state is a cache.
+//!
+//! Invariant: from the moment an instance goes until its state is there, the lock of the state is held, so that the next
+//! instance waits for it.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use pilothouse_engine::Fault;
+use tokio::sync::Mutex;
+
+use crate::dispatch::guest::Guest;
+use crate::lifecycle::plugin::Plugin;
+
+/// The state of a plugin between two instances.
+#[derive(Default)]
+pub(crate) struct GuestState {
+    saved: Arc<Mutex<Option<Vec<u8>>>>,
+    plugin: OnceLock<Weak<Plugin>>,
+}
+
+impl GuestState {
+    /// The state of this plugin. Only the first call counts.
+    pub(crate) fn belongs_to(&self, plugin: &Weak<Plugin>) {
+        let _ = self.plugin.set(Weak::clone(plugin));
+    }
+
+    /// An instance goes: it is asked for its state, if its plugin goes on.
+    pub(crate) fn save(&self, mut guest: Box<dyn Guest>, most: usize) {
+        let Some(plugin) = self.plugin.get().and_then(Weak::upgrade).filter(|plugin| !plugin.is_stopping())
+        else {
+            return;
+        };
+        // It is free: there is one instance at a time, and this is the one that got the last state.
+        let Ok(mut saved) = Arc::clone(&self.saved).try_lock_owned() else { return };
+        let saver = Arc::clone(&plugin);
+        plugin.spawn(async move {
+            match guest.save().await {
+                Ok(Some(state)) if state.len() > most => {
+                    let bytes = state.len();
+                    saver.warn("state", &format!(
+                        "the state has {bytes} bytes and is dropped: at most {most} are kept (limits.stateBytes)"
+                    ));
+                }
+                Ok(state) => *saved = state,
+                Err(fault) => saver.warn("state", &format!("the state is lost: {fault}")),
+            }
+        });
+    }
+
+    /// Gives an instance the state of the one before, if there is any.
+    ///
+    /// # Errors
+    /// When the guest faults; the instance cannot be used, and the state is gone.
+    pub(crate) async fn restore(&self, plugin: &Plugin, guest: &mut dyn Guest) -> Result<(), Fault> {
+        let saved = self.saved.lock().await.take();
+        let Some(saved) = saved else { return Ok(()) };
+        if let Err(refusal) = guest.restore(&saved).await? {
+            plugin.warn("state", &format!("the guest goes on without its state: {refusal}"));
+        }
+        Ok(())
+    }
+}

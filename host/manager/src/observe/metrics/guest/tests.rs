@@ -1,0 +1,142 @@
+//! What guests may declare, what is refused, and how it is shown.
+
+use prometheus_client::registry::Registry;
+
+use super::*;
+
+fn spec(kind: MetricKind, name: &str, labels: &[&str]) -> MetricSpec {
+    let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+    MetricSpec { kind, name: name.to_owned(), help: "Things".to_owned(), labels, buckets: Vec::new() }
+}
+
+fn values(values: &[&str]) -> Vec<String> {
+    values.iter().map(|value| (*value).to_owned()).collect()
+}
+
+fn page(all: &AllGuestMetrics) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(all.clone()));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    text
+}
+
+#[test]
+fn metrics_are_shown_under_the_plugins_name() {
+    let all = AllGuestMetrics::default();
+    let metrics = all.of("my-quota");
+    let counter = metrics.declare(spec(MetricKind::Counter, "writes_total", &["kind"]), 10).unwrap();
+    counter.change(&values(&["a\"b\\c\nd"]), MetricChange::Add(1.5)).unwrap();
+    counter.change(&values(&["a\"b\\c\nd"]), MetricChange::Add(0.5)).unwrap();
+    let gauge = metrics.declare(spec(MetricKind::Gauge, "used", &[]), 10).unwrap();
+    gauge.change(&[], MetricChange::Set(7.0)).unwrap();
+    gauge.change(&[], MetricChange::Add(-2.0)).unwrap();
+    let mut histogram = spec(MetricKind::Histogram, "took", &[]);
+    histogram.buckets = vec![1.0, 2.0];
+    let histogram = metrics.declare(histogram, 10).unwrap();
+    for value in [0.5, 1.0, 1.5, 99.0] {
+        histogram.change(&[], MetricChange::Observe(value)).unwrap();
+    }
+    // Another plugin whose name makes the same prefix.
+    let other = all.of("my.quota").declare(spec(MetricKind::Gauge, "used", &[]), 10).unwrap();
+    other.change(&[], MetricChange::Set(1.0)).unwrap();
+    let page = page(&all);
+    for line in [
+        "# TYPE plugin_my_quota_writes counter",
+        r#"plugin_my_quota_writes_total{plugin="my-quota",kind="a\"b\\c\nd"} 2.0"#,
+        r#"plugin_my_quota_used{plugin="my-quota"} 5.0"#,
+        r#"plugin_my_quota_used{plugin="my.quota"} 1.0"#,
+        r#"plugin_my_quota_took_sum{plugin="my-quota"} 102.0"#,
+        r#"plugin_my_quota_took_bucket{le="1.0",plugin="my-quota"} 2"#,
+        r#"plugin_my_quota_took_bucket{le="2.0",plugin="my-quota"} 3"#,
+        r#"plugin_my_quota_took_bucket{le="+Inf",plugin="my-quota"} 4"#,
+    ] {
+        assert!(page.lines().any(|shown| shown == line), "{line}\n{page}");
+    }
+    assert_eq!(page.matches("# TYPE plugin_my_quota_used gauge").count(), 1, "{page}");
+    all.remove("my-quota");
+    all.remove("my.quota");
+    assert!(!self::page(&all).contains("quota"));
+}
+
+#[test]
+fn a_metric_is_found_again_and_not_under_another_kind() {
+    let metrics = GuestMetrics::default();
+    let first = metrics.declare(spec(MetricKind::Counter, "n", &["a"]), 10).unwrap();
+    first.change(&values(&["x"]), MetricChange::Add(1.0)).unwrap();
+    metrics.declare(spec(MetricKind::Counter, "n_total", &["a"]), 10).unwrap();
+    assert_eq!(metrics.metrics.lock().len(), 1);
+    for other in [spec(MetricKind::Gauge, "n", &["a"]), spec(MetricKind::Counter, "n", &["b"])] {
+        let message = metrics.declare(other, 10).err().unwrap().message;
+        assert!(message.contains("was declared with another kind"), "{message}");
+    }
+}
+
+#[test]
+fn malformed_declarations_are_refused_with_the_bound() {
+    let metrics = GuestMetrics::default();
+    let long = "x".repeat(MAX_NAME + 1);
+    let many: Vec<String> = (0..=MAX_LABELS).map(|n| format!("l{n}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    for (name, labels, why) in [
+        ("", &[][..], "letters, digits"),
+        ("1a", &[], "letters, digits"),
+        ("a-b", &[], "letters, digits"),
+        ("é", &[], "letters, digits"),
+        (&long, &[], "at most 64 bytes"),
+        ("a_bucket", &[], "must not end"),
+        ("a", &many, "9 labels, at most 8"),
+        ("a", &["plugin"], "neither plugin nor le"),
+        ("a", &["b", "b"], "there once"),
+    ] {
+        let message = metrics.declare(spec(MetricKind::Gauge, name, labels), 10).err().unwrap().message;
+        assert!(message.contains(why), "{name} {labels:?}: {message}");
+    }
+    for buckets in
+        [vec![2.0, 1.0], vec![f64::NAN], vec![1.0, f64::INFINITY], (0..33).map(f64::from).collect()]
+    {
+        let spec = MetricSpec { buckets, ..spec(MetricKind::Histogram, "h", &[]) };
+        assert!(metrics.declare(spec, 10).err().unwrap().message.contains("at most 32 finite bounds"));
+    }
+    for n in 0..MAX_METRICS {
+        metrics.declare(spec(MetricKind::Gauge, &format!("g{n}"), &[]), 10).unwrap();
+    }
+    let over = metrics.declare(spec(MetricKind::Gauge, "one_more", &[]), 10).err().unwrap();
+    assert_eq!(over.reason, pilothouse_engine::RefusalReason::OverLimit);
+}
+
+#[test]
+fn series_are_bounded_for_all_metrics_together_and_those_that_there_are_go_on() {
+    let metrics = GuestMetrics::default();
+    let a = metrics.declare(spec(MetricKind::Gauge, "a", &["l"]), 3).unwrap();
+    let b = metrics.declare(spec(MetricKind::Counter, "b", &[]), 3).unwrap();
+    b.change(&[], MetricChange::Add(1.0)).unwrap();
+    a.change(&values(&["0"]), MetricChange::Set(0.0)).unwrap();
+    a.change(&values(&["1"]), MetricChange::Set(0.0)).unwrap();
+    let over = a.change(&values(&["2"]), MetricChange::Set(0.0)).unwrap_err();
+    assert!(over.message.contains("3 series (limits.metricSeries)"), "{}", over.message);
+    a.change(&values(&["1"]), MetricChange::Set(1.0)).unwrap();
+    a.change(&values(&["0"]), MetricChange::Remove).unwrap();
+    a.change(&values(&["0"]), MetricChange::Remove).unwrap();
+    a.change(&values(&["2"]), MetricChange::Set(0.0)).unwrap();
+    assert!(a.change(&values(&["3"]), MetricChange::Set(0.0)).is_err());
+}
+
+#[test]
+fn changes_that_do_not_fit_are_refused() {
+    let metrics = GuestMetrics::default();
+    let counter = metrics.declare(spec(MetricKind::Counter, "c", &["l"]), 10).unwrap();
+    let long = "x".repeat(MAX_VALUE + 1);
+    for (labels, change, why) in [
+        (&[][..], MetricChange::Add(1.0), "0 values for 1 labels"),
+        (&[long.as_str()], MetricChange::Add(1.0), "more than 128 bytes"),
+        (&["a"], MetricChange::Add(-1.0), "which only grows"),
+        (&["a"], MetricChange::Add(f64::NAN), "which only grows"),
+        (&["a"], MetricChange::Set(1.0), "no meaning for a Counter"),
+    ] {
+        let message = counter.change(&values(labels), change).unwrap_err().message;
+        assert!(message.contains(why), "{message}");
+    }
+    let histogram = metrics.declare(spec(MetricKind::Histogram, "h", &[]), 10).unwrap();
+    assert!(histogram.change(&[], MetricChange::Observe(f64::NAN)).is_err());
+}

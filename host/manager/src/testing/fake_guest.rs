@@ -1,0 +1,378 @@
+//! A component whose guests are scripted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use pilothouse_engine::{
+    ContractVersion, Event, Failure, Fault, FaultKind, HostImports, LoadError, Outcome, ReasonSet, Request,
+};
+use pilothouse_object::ObjectKey;
+use pilothouse_plugin::{Limits, World};
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::settle;
+use crate::dispatch::guest::{Answer, Component, Guest};
+
+/// One call, as the guest sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GuestCall {
+    /// Digest of the component.
+    pub(crate) digest: &'static str,
+    /// `reconcile`, `reconcile-many`, `on-add`, `on-update`, `on-delete`, `on-events`, `on-synced`, `save` or `restore`.
+    pub(crate) function: &'static str,
+    /// The name of the watch, for a handler.
+    pub(crate) watch: String,
+    pub(crate) keys: Vec<String>,
+    pub(crate) attempts: Vec<u32>,
+    pub(crate) reasons: Vec<Vec<&'static str>>,
+}
+
+/// The answers to a call: one for each key of a reconcile.
+pub(crate) type Answers = Result<Vec<Answer>, Fault>;
+
+type Script = Arc<dyn Fn(GuestCall) -> BoxFuture<'static, Answers> + Send + Sync>;
+
+/// The answer of a scripted `describe`.
+pub(super) type Described = Result<Result<Vec<u8>, String>, Fault>;
+
+/// A component whose guests answer by a script; each call is reported to the test before it is answered.
+pub(crate) struct FakeComponent {
+    pub(super) digest: &'static str,
+    world: World,
+    version: ContractVersion,
+    has_state: bool,
+    pub(super) described: Described,
+    /// From this instance on `describe` answers so.
+    later: Option<(usize, Described)>,
+    script: Script,
+    calls: mpsc::UnboundedSender<GuestCall>,
+    instances: AtomicUsize,
+    is_mapped: Arc<AtomicBool>,
+    /// Instances that are refused first, and how.
+    refusals: Mutex<(usize, Option<Fault>)>,
+    code: LostCode,
+}
+
+/// The machine code of a component, which a test takes away.
+#[derive(Default)]
+struct LostCode {
+    is_lost: AtomicBool,
+    restores: AtomicUsize,
+    /// What the next attempts to restore it answer, the last one first.
+    failures: Mutex<Vec<LoadError>>,
+}
+
+/// The calls of a component, in order.
+pub(crate) struct Calls(mpsc::UnboundedReceiver<GuestCall>);
+
+impl FakeComponent {
+    /// A component that is done with each key at once.
+    pub(crate) fn new(digest: &'static str, world: World, description: Value) -> (Self, Calls) {
+        let (calls, receiver) = mpsc::unbounded_channel();
+        let described = Ok(Ok(description_text(description)));
+        let script: Script = Arc::new(|call| Box::pin(async move { done(&call) }));
+        let (instances, is_mapped) = (AtomicUsize::new(0), Arc::default());
+        let component = Self {
+            digest,
+            world,
+            version: ContractVersion::V0_1,
+            has_state: false,
+            described,
+            later: None,
+            script,
+            calls,
+            instances,
+            is_mapped,
+            refusals: Mutex::default(),
+            code: LostCode::default(),
+        };
+        (component, Calls(receiver))
+    }
+
+    /// A reconciler without watches.
+    pub(crate) fn reconciler() -> (Self, Calls) {
+        Self::new("sha256:a", World::Reconciler, json!({}))
+    }
+
+    /// Is of contract 0.2.
+    pub(crate) fn of_0_2(mut self) -> Self {
+        self.version = ContractVersion::V0_2;
+        self
+    }
+
+    /// Is of contract 0.2, and hands its state over.
+    pub(crate) fn with_state(mut self) -> Self {
+        self.has_state = true;
+        self.of_0_2()
+    }
+
+    /// Answers calls with what the script returns.
+    pub(crate) fn script<F, A>(mut self, script: F) -> Self
+    where
+        F: Fn(GuestCall) -> A + Send + Sync + 'static,
+        A: Future<Output = Answers> + Send + 'static,
+    {
+        self.script = Arc::new(move |call| Box::pin(script(call)));
+        self
+    }
+
+    /// Answers each call well once it has taken a permit.
+    pub(crate) fn held(self, permits: &Arc<Semaphore>) -> Self {
+        let permits = Arc::clone(permits);
+        self.script(move |call| {
+            let permits = Arc::clone(&permits);
+            async move {
+                permits.acquire().await.unwrap().forget();
+                done(&call)
+            }
+        })
+    }
+
+    /// Refuses the first instances with this fault.
+    pub(crate) fn refuse(self, times: usize, fault: Fault) -> Self {
+        *self.refusals.lock() = (times, Some(fault));
+        self
+    }
+
+    /// Answers `describe` so.
+    pub(crate) fn described(mut self, described: Described) -> Self {
+        self.described = described;
+        self
+    }
+
+    /// Answers `describe` so from the instance with this number on.
+    pub(crate) fn described_later(mut self, instance: usize, described: Described) -> Self {
+        self.later = Some((instance, described));
+        self
+    }
+
+    /// Takes the machine code away; the next attempts to restore it fail so.
+    pub(crate) fn lose_code(&self, failures: &[LoadError]) {
+        self.code.failures.lock().extend(failures.iter().rev().cloned());
+        self.code.is_lost.store(true, Relaxed);
+    }
+
+    /// How often the machine code was restored, or an attempt failed.
+    pub(crate) fn restores(&self) -> usize {
+        self.code.restores.load(Relaxed)
+    }
+
+    /// Instances made so far.
+    pub(crate) fn instances(&self) -> usize {
+        self.instances.load(Relaxed)
+    }
+
+    /// Whether the code is mapped.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.is_mapped.load(Relaxed)
+    }
+}
+
+impl Calls {
+    /// Waits for the next call; on the paused clock this runs timers.
+    pub(crate) async fn next(&mut self) -> GuestCall {
+        self.0.recv().await.expect("a call")
+    }
+
+    /// Waits for the next call and returns its keys.
+    pub(crate) async fn next_keys(&mut self) -> Vec<String> {
+        self.next().await.keys
+    }
+
+    /// The calls made so far, when no task can run any more: function and first key of each.
+    pub(crate) async fn so_far(&mut self) -> Vec<String> {
+        settle().await;
+        self.begun()
+    }
+
+    /// The calls that have begun: function and first key of each.
+    pub(crate) fn begun(&mut self) -> Vec<String> {
+        let mut calls = Vec::new();
+        while let Ok(call) = self.0.try_recv() {
+            calls.push(format!("{} {}", call.function, call.keys.join(",")));
+        }
+        calls
+    }
+}
+
+/// A description with the fields that it must have.
+pub(crate) fn description_text(mut description: Value) -> Vec<u8> {
+    description["apiVersion"] = json!("pilothouse.dev/describe/v1alpha1");
+    description["name"] = json!("p");
+    description.to_string().into_bytes()
+}
+
+/// `done` for each key.
+pub(crate) fn done(call: &GuestCall) -> Answers {
+    Ok(call.keys.iter().map(|_| Ok(Outcome::Done)).collect())
+}
+
+/// A fault of this kind.
+pub(crate) fn fault(kind: FaultKind) -> Fault {
+    Fault { kind, message: "scripted".to_owned() }
+}
+
+impl Component for FakeComponent {
+    fn digest(&self) -> &str {
+        self.digest
+    }
+
+    fn world(&self) -> Result<World, LoadError> {
+        Ok(self.world)
+    }
+
+    fn version(&self) -> Result<ContractVersion, LoadError> {
+        Ok(self.version)
+    }
+
+    fn has_state(&self) -> Result<bool, LoadError> {
+        Ok(self.has_state)
+    }
+
+    fn restore(&self, _: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
+        self.code.restores.fetch_add(1, Relaxed);
+        let failure = self.code.failures.lock().pop();
+        self.code.is_lost.store(failure.is_some(), Relaxed);
+        Box::pin(async move { failure.map_or(Ok(()), Err) })
+    }
+
+    fn unload(&self) {
+        self.is_mapped.store(false, Relaxed);
+    }
+
+    fn instantiate(
+        &self,
+        _: Arc<dyn HostImports>,
+        _: Limits,
+    ) -> BoxFuture<'_, Result<Box<dyn Guest>, Fault>> {
+        if self.code.is_lost.load(Relaxed) {
+            return Box::pin(async { Err(fault(FaultKind::CodeUnavailable)) });
+        }
+        let (left, fault) = &mut *self.refusals.lock();
+        if let (1.., Some(fault)) = (*left, fault.as_ref()) {
+            *left -= 1;
+            let fault = fault.clone();
+            return Box::pin(async move { Err(fault) });
+        }
+        let made = self.instances.fetch_add(1, Relaxed);
+        self.is_mapped.store(true, Relaxed);
+        let guest = FakeGuest {
+            digest: self.digest,
+            version: self.version,
+            described: match &self.later {
+                Some((instance, described)) if made >= *instance => described.clone(),
+                _ => self.described.clone(),
+            },
+            script: Arc::clone(&self.script),
+            calls: self.calls.clone(),
+            is_usable: true,
+        };
+        Box::pin(async move { Ok(Box::new(guest) as Box<dyn Guest>) })
+    }
+}
+
+struct FakeGuest {
+    digest: &'static str,
+    version: ContractVersion,
+    described: Described,
+    script: Script,
+    calls: mpsc::UnboundedSender<GuestCall>,
+    is_usable: bool,
+}
+
+impl FakeGuest {
+    fn call(&mut self, function: &'static str, requests: &[Request<'_>]) -> BoxFuture<'_, Answers> {
+        self.call_of("", function, requests)
+    }
+
+    fn call_of(
+        &mut self,
+        watch: &str,
+        function: &'static str,
+        requests: &[Request<'_>],
+    ) -> BoxFuture<'_, Answers> {
+        let call = GuestCall {
+            digest: self.digest,
+            function,
+            watch: watch.to_owned(),
+            keys: requests.iter().map(|request| request.key.to_string()).collect(),
+            attempts: requests.iter().map(|request| request.attempt).collect(),
+            reasons: requests.iter().map(|request| request.reasons.names().collect()).collect(),
+        };
+        // The test may have stopped listening.
+        let _ = self.calls.send(call.clone());
+        self.is_usable = false;
+        let answers = (self.script)(call);
+        Box::pin(async move {
+            let answers = answers.await;
+            self.is_usable = answers.is_ok();
+            answers
+        })
+    }
+}
+
+impl Guest for FakeGuest {
+    fn is_usable(&self) -> bool {
+        self.is_usable
+    }
+
+    fn memory(&self) -> usize {
+        1 << 20
+    }
+
+    fn describe<'a>(&'a mut self, _: &'a [u8]) -> BoxFuture<'a, Described> {
+        let described = self.described.clone();
+        Box::pin(async move { described })
+    }
+
+    fn reconcile<'a>(&'a mut self, request: &'a Request<'a>, _: u64) -> BoxFuture<'a, Result<Answer, Fault>> {
+        let answers = self.call("reconcile", std::slice::from_ref(request));
+        Box::pin(async move { Ok(answers.await?.remove(0)) })
+    }
+
+    fn reconcile_many<'a>(&'a mut self, requests: &'a [Request<'a>], _: u64) -> BoxFuture<'a, Answers> {
+        self.call("reconcile-many", requests)
+    }
+
+    fn handle<'a>(
+        &'a mut self,
+        watch: &'a str,
+        events: &'a [Event<'a>],
+        _: u64,
+    ) -> BoxFuture<'a, Result<Vec<Result<(), Failure>>, Fault>> {
+        let function = match events {
+            _ if self.version != ContractVersion::V0_1 => "on-events",
+            [Event::Added { .. }] => "on-add",
+            [Event::Updated { .. }] => "on-update",
+            [Event::Deleted { .. }] => "on-delete",
+            _ => panic!("contract 0.1 has no batches"),
+        };
+        let keys: Vec<_> = events.iter().map(|event| request(event.key())).collect();
+        let answers = self.call_of(watch, function, &keys);
+        Box::pin(async move { Ok(answers.await?.into_iter().map(|answer| answer.map(drop)).collect()) })
+    }
+
+    fn synced<'a>(&'a mut self, watch: &'a str, _: u64) -> BoxFuture<'a, Result<(), Fault>> {
+        let answers = self.call_of(watch, "on-synced", &[]);
+        Box::pin(async move { answers.await.map(drop) })
+    }
+
+    fn save(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
+        let answers = self.call("save", &[]);
+        Box::pin(async move { answers.await.map(|_| Some(b"saved".to_vec())) })
+    }
+
+    fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>> {
+        assert_eq!(saved, b"saved");
+        let answers = self.call("restore", &[]);
+        Box::pin(async move { answers.await.map(|_| Ok(())) })
+    }
+}
+
+fn request(key: &ObjectKey) -> Request<'_> {
+    Request { key, attempt: 0, reasons: ReasonSet::default(), priority: 0 }
+}

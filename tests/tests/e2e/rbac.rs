@@ -1,0 +1,298 @@
+//! `pilothouse rbac`: a real API server grants what it prints, and a host with these rights and no others is never refused
+//! anything. Its audit log says which rules were needed.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use pilothouse_testkit::paths;
+use pilothouse_testkit::poll::SOON;
+use pilothouse_tests::audit::{Event, User};
+use pilothouse_tests::controlplane::Server;
+use pilothouse_tests::host::HostOptions;
+use pilothouse_tests::plugins::Manifest;
+use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, cli, guests};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pilothouse_tests::on_the_real_server!(
+    a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_them,
+);
+
+/// Where the host is, and where its plugins work.
+const HOST: &str = "rbac-host";
+const WORK: &str = "rbac-work";
+const ACCOUNT: &str = "pilothouse";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rule {
+    #[serde(default)]
+    api_groups: Vec<String>,
+    #[serde(default)]
+    resources: Vec<String>,
+    #[serde(default)]
+    resource_names: Vec<String>,
+    verbs: Vec<String>,
+    /// Of the Role; empty for a ClusterRole.
+    #[serde(skip)]
+    namespace: String,
+}
+
+/// What is asked of the authorizer for a request.
+#[derive(Debug)]
+struct Asked {
+    verb: String,
+    group: String,
+    resource: String,
+    namespace: String,
+    name: String,
+}
+
+impl Rule {
+    fn allows(&self, asked: &Asked) -> bool {
+        let has = |list: &[String], wanted: &str| list.iter().any(|entry| entry == "*" || entry == wanted);
+        (self.namespace.is_empty() || self.namespace == asked.namespace)
+            && has(&self.verbs, &asked.verb)
+            && has(&self.api_groups, &asked.group)
+            && has(&self.resources, &asked.resource)
+            && (self.resource_names.is_empty() || self.resource_names.contains(&asked.name))
+    }
+}
+
+/// What the authorizer was asked for a request: what it does, and each part of the impersonation.
+fn asked(event: &Event) -> Vec<Asked> {
+    let Some(User { username, groups }) = &event.impersonated_user else {
+        let object = event.object_ref.iter();
+        let asked = object.map(|object| Asked {
+            verb: event.verb.clone(),
+            group: object.api_group.clone(),
+            resource: match &*object.subresource {
+                "" => object.resource.clone(),
+                subresource => format!("{}/{subresource}", object.resource),
+            },
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+        });
+        return asked.collect();
+    };
+    let impersonated = |resource: &str, namespace: &str, name: &str| Asked {
+        verb: "impersonate".to_owned(),
+        group: String::new(),
+        resource: resource.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let account = username.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+    let account = account.map(|(namespace, name)| impersonated("serviceaccounts", namespace, name));
+    account.into_iter().chain(groups.iter().map(|group| impersonated("groups", "", group))).collect()
+}
+
+/// The rules of all roles of the host, as the server has them.
+fn rules(plane: &ControlPlane) -> Result<Vec<Rule>> {
+    #[derive(Deserialize)]
+    struct List {
+        items: Vec<Role>,
+    }
+    #[derive(Deserialize)]
+    struct Role {
+        metadata: Metadata,
+        /// None of an aggregated ClusterRole without parts.
+        rules: Option<Vec<Rule>>,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        name: String,
+        #[serde(default)]
+        namespace: String,
+    }
+    let mut found = Vec::new();
+    for (kind, name) in [("clusterroles", format!("{HOST}:{ACCOUNT}")), ("roles", ACCOUNT.to_owned())] {
+        let list: List = serde_json::from_str(&plane.kubectl(&["get", kind, "-A", "-o", "json"])?)?;
+        for role in list.items.into_iter().filter(|role| role.metadata.name == name) {
+            let namespace = role.metadata.namespace;
+            found.extend(
+                role.rules.into_iter().flatten().map(|rule| Rule { namespace: namespace.clone(), ..rule }),
+            );
+        }
+    }
+    Ok(found)
+}
+
+/// Fills a plugin directory: examples, and a plugin for each other thing that a host does for one.
+fn fill(folder: &Path) -> Result<Vec<String>> {
+    fs::create_dir_all(folder)?;
+    let mut names = Vec::new();
+    for name in ["deployment-watcher", "pods-per-node"] {
+        let manifest = paths::repository().join(format!("examples/{name}/{name}.yaml"));
+        fs::copy(manifest, folder.join(format!("{name}.yaml")))?;
+        let component = name.replace('-', "_");
+        fs::copy(guests::wasm(&component)?, folder.join(format!("{component}.wasm")))?;
+        names.push(name.to_owned());
+    }
+    let reads = |name: &str| Manifest::new(name).reads(&["configmaps"], WORK);
+    let write = json!({"mode": "write", "namespaces": [WORK], "targetKind": "v1/ConfigMap", "targetKey": format!("{WORK}/written")});
+    let custom = json!({"kind": "example.org/v1/Foo", "namespaces": [WORK]});
+    let foos = json!([{"groups": ["example.org"], "resources": ["foos"], "verbs": ["list", "watch"], "namespaces": [WORK]}]);
+    for (name, guest, manifest) in [
+        // Live calls by impersonation.
+        (
+            "robot",
+            "probe",
+            reads("robot")
+                .grant(&["configmaps"], &["patch"], &[WORK])
+                .config(write)
+                .with("serviceAccount", json!({"namespace": WORK, "name": "robot"})),
+        ),
+        // Events.
+        (
+            "teller",
+            "recorder",
+            reads("teller")
+                .grant(&["events"], &["create"], &[WORK])
+                .config(json!({"events": [{"reason": "Seen", "note": "it is there"}]})),
+        ),
+        // A configuration on the cluster, and one name.
+        (
+            "configured",
+            "configured",
+            reads("configured")
+                .with("configFrom", json!([{"secretRef": {"namespace": WORK, "name": "settings"}}]))
+                .config(json!({"namespace": WORK})),
+        ),
+        // A kind that comes later.
+        ("custom", "probe", Manifest::new("custom").config(custom).with("permissions", foos)),
+    ] {
+        fs::copy(guests::wasm(guest)?, folder.join(format!("{name}.wasm")))?;
+        fs::write(folder.join(format!("{name}.yaml")), manifest.to_string())?;
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+/// A kubeconfig with a token of the host's account.
+fn kubeconfig(plane: &ControlPlane, to: &Path) -> Result<()> {
+    let token = plane.kubectl(&["create", "token", ACCOUNT, "-n", HOST])?;
+    let mut config: Value =
+        serde_json::from_str(&plane.kubectl(&["config", "view", "--raw", "--output", "json"])?)?;
+    *config.pointer_mut("/users/0/user").context("no user")? = json!({"token": token.trim()});
+    Ok(fs::write(to, config.to_string())?)
+}
+
+fn a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_them() -> Result<()> {
+    let audit = Audit::start(Server::Real)?;
+    let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
+    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
+    let dir = dir.path();
+    let names = fill(&dir.join("plugins"))?;
+    for namespace in [HOST, WORK] {
+        cluster.namespace(namespace)?;
+    }
+    let lease = format!("{HOST}/elected");
+    let args = ["rbac", "plugins", "--namespace", HOST, "--lease", &lease, "--cache-dir", "cache"];
+    let printed = cli::run(dir, &args)?;
+    ensure!(printed.status.success() && printed.stderr.is_empty(), "{printed:?}");
+    ensure!(cli::run(dir, &args)?.stdout == printed.stdout, "another order");
+    plane.kubectl_with(&["apply", "-f", "-"], &printed.stdout)?;
+
+    // What plugins need beside that: the rights of the account, the configuration, and objects.
+    plane.kubectl(&["create", "serviceaccount", "robot", "-n", WORK])?;
+    let verbs = "--verb=get,list,watch,patch";
+    plane.kubectl(&["create", "role", "robot", verbs, "--resource=configmaps", "-n", WORK])?;
+    let subject = format!("--serviceaccount={WORK}:robot");
+    plane.kubectl(&["create", "rolebinding", "robot", "--role=robot", &subject, "-n", WORK])?;
+    cluster.create(&json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": WORK, "name": "settings"},
+        "stringData": {"password": "of the secret"},
+    }))?;
+    cluster.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "rbac-node"}}))?;
+    for name in ["seen", "written"] {
+        cluster.config_map(WORK, name)?;
+    }
+
+    kubeconfig(plane, &dir.join("kubeconfig"))?;
+    let mut options = HostOptions::new(dir.join("kubeconfig"));
+    options.dir = Some(dir.to_owned());
+    options.args = ["--leader-elect", "--lease", &lease, "--listen", "0.0.0.0:0"].map(str::to_owned).into();
+    let pod = [
+        ("POD_NAME", "host-0"),
+        ("POD_NAMESPACE", HOST),
+        ("POD_UID", "00000000-0000-4000-8000-000000000000"),
+    ];
+    options.env = pod.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let host = Host::start(options.clone())?;
+    // Its log, since the admin endpoints ask for a token where others can reach them.
+    let logged = |event: &str, plugin: &str| {
+        let line = format!("\"event\":\"{event}\",\"plugin\":\"{plugin}\"");
+        !host.log().matching(&line).is_empty()
+    };
+    host.wait_for("a plugin to wait for its kind", SOON, || logged("plugin_waiting", "custom"))?;
+    cluster.create(&json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "foos.example.org"},
+        "spec": {"group": "example.org", "scope": "Namespaced", "names": {"kind": "Foo", "plural": "foos"}, "versions": [{
+            "name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+        }]},
+    }))?;
+    // Each plugin does what it is for.
+    for name in &names {
+        host.wait_for(&format!("{name} to run"), SOON, || logged("plugin_running", name))?;
+    }
+    ensure!(host.log().matching("permissions_missing").is_empty());
+    host.wait_for("a write of the host", SOON, || {
+        Ok::<_, anyhow::Error>(cluster.get("v1/ConfigMap", "default", "pods-on-rbac-node")?.is_some())
+    })?;
+    host.wait_for("a write of the account", SOON, || {
+        let written = cluster.get("v1/ConfigMap", WORK, "written")?.context("it is gone")?;
+        anyhow::Ok(written.pointer("/metadata/labels/probe").is_some())
+    })?;
+    for (namespace, reason) in [(WORK, "Seen"), (HOST, "PluginLoaded")] {
+        host.wait_for(&format!("the event {reason}"), SOON, || {
+            let events = cluster.list("v1/Event", namespace)?;
+            anyhow::Ok(events.iter().any(|event| event["reason"] == reason))
+        })?;
+    }
+    // A token of a user whom nobody lets in, who is known all the same.
+    let token = plane.kubectl(&["create", "token", "robot", "-n", WORK])?;
+    fs::write(dir.join("token"), token)?;
+    let admin = host.admin().replace("0.0.0.0", "127.0.0.1");
+    let status = cli::pilothouse(
+        &host,
+        &["status", "--admin", &admin, "--token-file", &dir.join("token").to_string_lossy()],
+    )?;
+    ensure!(status.stderr.contains("403"), "{status:?}");
+    // A standby, which watches the Lease and takes over.
+    let standby = Host::start(options)?;
+    let said = |event: &str| !standby.log().matching(&format!("\"event\":\"{event}\"")).is_empty();
+    standby.wait_for("a standby", SOON, || said("standby"))?;
+    host.signal(Signal::TERM)?;
+    ensure!(host.wait_exit(SOON)?.success());
+    standby.wait_for("the standby to lead", SOON, || said("leader_elected"))?;
+    standby.signal(Signal::TERM)?;
+    ensure!(standby.wait_exit(SOON)?.success());
+
+    let user = format!("system:serviceaccount:{HOST}:{ACCOUNT}");
+    let mut events = audit.events()?;
+    events.retain(|event| event.stage == "ResponseComplete" && event.user.username == user);
+    let refused: Vec<&Event> = events
+        .iter()
+        .filter(|event| event.response_status.is_some_and(|status| status.code == 403))
+        .collect();
+    ensure!(refused.is_empty(), "{refused:#?}");
+
+    let (rules, asked) = (rules(plane)?, events.iter().flat_map(asked).collect::<Vec<_>>());
+    ensure!(rules.len() > 10 && asked.len() > rules.len(), "{} rules, {} requests", rules.len(), asked.len());
+    for (number, rule) in rules.iter().enumerate() {
+        let others = || rules.iter().enumerate().filter(|(other, _)| *other != number);
+        let needs = |asked: &&Asked| rule.allows(asked) && !others().any(|(_, other)| other.allows(asked));
+        let needed: Vec<&Asked> = asked.iter().filter(needs).collect();
+        ensure!(!needed.is_empty(), "nothing would have been refused without {rule:#?}");
+        // Of what plugins write, a part is enough: a delete may come some day.
+        let of_host =
+            |verb: &str| ["list", "watch", "impersonate"].contains(&verb) || rule.resources == ["leases"];
+        for verb in rule.verbs.iter().filter(|verb| of_host(verb)) {
+            ensure!(needed.iter().any(|asked| asked.verb == *verb), "nobody needs {verb} of {rule:#?}");
+        }
+    }
+    Ok(())
+}
