@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use pilothouse_plugin::{Description, IndexSource, KeyMap, Rule, World, printable};
+use pilothouse_plugin::{Description, IndexSource, KeyMap, Rule, printable};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -53,16 +53,6 @@ pub(crate) struct Wake {
     pub(crate) times: usize,
     pub(crate) median_seconds: f64,
     pub(crate) longest_seconds: f64,
-}
-
-/// The name of a world in the contract.
-pub(crate) fn world(world: World) -> &'static str {
-    match world {
-        World::Reconciler => "reconciler",
-        World::BatchReconciler => "batch-reconciler",
-        World::EventHandler => "event-handler",
-        World::Controller => "controller",
-    }
 }
 
 /// `0.18 ms`, `2.4 s`
@@ -195,7 +185,7 @@ fn rule_text(rule: &Rule) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_plugin::DescriptorLimits;
+    use pilothouse_plugin::{DescriptorLimits, World};
 
     use super::*;
     use crate::inspect::interfaces::{Import, meaning};
