@@ -4,7 +4,7 @@
 check:
     cargo fmt --all --check
     cargo fmt --manifest-path guests/Cargo.toml --all --check
-    for crate in examples/*/Cargo.toml; do cargo fmt --manifest-path $crate --check || exit 1; done
+    for crate in guests/kube/Cargo.toml examples/*/Cargo.toml; do cargo fmt --manifest-path $crate --check || exit 1; done
     cargo clippy --workspace --all-targets -- -D warnings
     cargo clippy -p pilothouse-client -- -D warnings
     cargo clippy -p pilothouse --no-default-features -- -D warnings

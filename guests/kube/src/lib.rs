@@ -65,7 +65,10 @@ fn deployment(site: &Site) -> Deployment {
         },
         spec: Some(DeploymentSpec {
             replicas: Some(site.spec.replicas),
-            selector: LabelSelector { match_labels: Some(std::collections::BTreeMap::clone(&labels)), ..LabelSelector::default() },
+            selector: LabelSelector {
+                match_labels: Some(std::collections::BTreeMap::clone(&labels)),
+                ..LabelSelector::default()
+            },
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta { labels: Some(labels), ..ObjectMeta::default() }),
                 spec: Some(PodSpec { containers: vec![container], ..PodSpec::default() }),

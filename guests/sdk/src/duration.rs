@@ -4,8 +4,6 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use serde::Serializer;
-
 /// Units, largest first, in milliseconds.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
@@ -58,18 +56,6 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 /// The duration in milliseconds, the unit of the host's interface. Rounded up, so that a delay is never shortened.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
-/// [`format()`] for serde.
-#[allow(clippy::ref_option, reason = "the signature is serde's")]
-pub(crate) fn serialize<S: Serializer>(
-    duration: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match duration {
-        Some(duration) => serializer.serialize_str(&format(*duration)),
-        None => serializer.serialize_none(),
-    }
 }
 
 #[cfg(test)]

@@ -66,7 +66,16 @@ fn workspace(manifest: &Path, packages: &[&str]) -> Result<()> {
 #[test]
 fn the_sdk_passes_its_tests() -> Result<()> {
     let manifest = paths::repository().join("guests/Cargo.toml");
-    workspace(&manifest, &["-p", "pilothouse-sdk", "-p", "pilothouse-sdk-macros"])
+    workspace(&manifest, &["-p", "pilothouse-sdk", "-p", "pilothouse-sdk-macros", "-p", "custom-resource"])
+}
+
+/// At full length only: k8s-openapi takes a minute to build.
+#[test]
+fn the_types_of_kube_rs_are_resources() -> Result<()> {
+    if !full::is_full() {
+        return Ok(());
+    }
+    workspace(&paths::repository().join("guests/kube/Cargo.toml"), &[])
 }
 
 #[test]

@@ -2,32 +2,26 @@
 //! [`Query::by_index`](crate::cache::Query::by_index) and
 //! [`Cache::index_values`](crate::cache::Cache::index_values).
 
-use serde::Serialize;
-
 use super::KindFields;
+use super::writer::Writer;
 use crate::Kind;
 
 /// An index over the objects of a watched kind. Its name is private to the plugin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
-    #[serde(flatten)]
     kind: KindFields,
     name: String,
-    #[serde(flatten)]
     values: Values,
-    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     only_where: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     split: Option<String>,
 }
 
-/// The source of the values: serialized as exactly one of three fields of the schema.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// The source of the values: exactly one of three fields of the schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Values {
     Path(String),
     Label(String),
-    Owner(bool),
+    Owner,
 }
 
 impl Index {
@@ -44,7 +38,7 @@ impl Index {
 
     /// Indexes the UIDs of the object's owners.
     pub fn by_owner(kind: Kind, name: impl Into<String>) -> Self {
-        Self::new(kind, name.into(), Values::Owner(true))
+        Self::new(kind, name.into(), Values::Owner)
     }
 
     /// Indexes only objects that have a value at this JSON pointer.
@@ -63,5 +57,18 @@ impl Index {
 
     fn new(kind: Kind, name: String, values: Values) -> Self {
         Self { kind: kind.into(), name, values, only_where: None, split: None }
+    }
+
+    pub(super) fn json(&self) -> String {
+        let mut writer = self.kind.writer();
+        writer.text("name", &self.name);
+        match &self.values {
+            Values::Path(path) => writer.text("path", path),
+            Values::Label(label) => writer.text("label", label),
+            Values::Owner => writer.flag("owner", true),
+        }
+        writer.optional("where", self.only_where.as_deref());
+        writer.optional("split", self.split.as_deref());
+        Writer::end(writer)
     }
 }

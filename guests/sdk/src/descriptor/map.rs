@@ -1,37 +1,20 @@
 //! [`Map`]: the mapping of a changed object to the keys to reconcile. Part of a [`Watch`](crate::Watch). The host
 //! evaluates the map, so a change of a key that is queued already does not call the plugin.
 
-use serde::Serialize;
-
+use super::writer::Writer;
 use crate::Kind;
 
 /// Maps a changed object to the keys to reconcile. The maps of owners, labels and fields return the keys of the old
 /// **and** the new state, so a former owner is reconciled too.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map(Rule);
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Rule {
-    #[serde(rename = "self")]
     Itself,
-    Owner {
-        group: String,
-        kind: String,
-        #[serde(skip_serializing_if = "is_false")]
-        controller_only: bool,
-    },
-    Label {
-        name: String,
-        #[serde(skip_serializing_if = "is_false")]
-        same_namespace: bool,
-    },
-    Field {
-        path: String,
-        #[serde(skip_serializing_if = "is_false")]
-        same_namespace: bool,
-    },
+    Owner { group: String, kind: String, controller_only: bool },
+    Label { name: String, same_namespace: bool },
+    Field { path: String, same_namespace: bool },
     Handler,
 }
 
@@ -80,9 +63,33 @@ impl Map {
     fn owned(kind: &Kind, controller_only: bool) -> Self {
         Self(Rule::Owner { group: kind.group().to_owned(), kind: kind.kind().to_owned(), controller_only })
     }
-}
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_false(value: &bool) -> bool {
-    !value
+    pub(super) fn json(&self) -> String {
+        let mut writer = Writer::new();
+        let kind = match &self.0 {
+            Rule::Itself => "self",
+            Rule::Owner { .. } => "owner",
+            Rule::Label { .. } => "label",
+            Rule::Field { .. } => "field",
+            Rule::Handler => "handler",
+        };
+        writer.text("type", kind);
+        match &self.0 {
+            Rule::Owner { group, kind, controller_only } => {
+                writer.text("group", group);
+                writer.text("kind", kind);
+                writer.flag("controllerOnly", *controller_only);
+            }
+            Rule::Label { name, same_namespace } => {
+                writer.text("name", name);
+                writer.flag("sameNamespace", *same_namespace);
+            }
+            Rule::Field { path, same_namespace } => {
+                writer.text("path", path);
+                writer.flag("sameNamespace", *same_namespace);
+            }
+            Rule::Itself | Rule::Handler => {}
+        }
+        writer.end()
+    }
 }

@@ -12,11 +12,9 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod writer;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
-
-use serde::Serialize;
 
 pub use index::Index;
 pub use map::Map;
@@ -27,6 +25,7 @@ pub use schedule::Schedule;
 pub use watch::{Delivery, Predicate, Watch};
 
 use crate::{Resource, duration};
+use writer::Writer;
 
 /// The descriptor of a plugin: its watches, indexes, requested permissions and settings.
 ///
@@ -43,37 +42,23 @@ use crate::{Resource, duration};
 ///     .max_concurrent_reconciles(4)
 ///     .permission(Permission::new("", ["nodes", "pods"]));
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
-    api_version: &'static str,
     name: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     watches: Vec<Watch>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     indexes: Vec<Index>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     projections: Vec<Projection>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     schedules: Vec<Schedule>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_concurrent_reconciles: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_batch: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "duration::serialize")]
     linger: Option<Duration>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     rate_limiter: Option<RateLimiter>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "duration::serialize")]
     resync: Option<Duration>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     permissions: Vec<Permission>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     outgoing_hosts: Vec<String>,
-    #[serde(flatten)]
-    more: BTreeMap<String, serde_json::Value>,
+    /// Names and JSON texts of other fields.
+    more: Vec<(String, String)>,
     /// The first mistake of the builder.
-    #[serde(skip)]
     mistake: Option<String>,
 }
 
@@ -81,7 +66,6 @@ impl Descriptor {
     /// A descriptor with the author's name of the plugin. The manifest sets the name under which the plugin runs.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
-            api_version: "pilothouse.dev/describe/v1alpha1",
             name: name.into(),
             watches: Vec::new(),
             indexes: Vec::new(),
@@ -94,7 +78,7 @@ impl Descriptor {
             resync: None,
             permissions: Vec::new(),
             outgoing_hosts: Vec::new(),
-            more: BTreeMap::new(),
+            more: Vec::new(),
             mistake: None,
         }
     }
@@ -254,34 +238,78 @@ impl Descriptor {
         self
     }
 
-    /// Sets a field for which this version of the SDK has no builder. A host that does not know the field refuses the
-    /// plugin.
+    /// Sets a field for which this version of the SDK has no builder, or replaces one. A host that does not know the
+    /// field refuses the plugin.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
-        self.more.insert(name.into(), value.into());
+        let (name, value) = (name.into(), value.into().to_string());
+        self.more.retain(|(other, _)| *other != name);
+        self.more.push((name, value));
         self
     }
 
     /// Serializes the descriptor as JSON.
     ///
     /// # Errors
-    /// When the builder was misused, or a value given to [`field`](Self::field) cannot be serialized.
+    /// When the builder was misused.
     pub fn to_json(&self) -> Result<Vec<u8>, String> {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());
         }
-        let whole = Self { permissions: self.all_permissions(), ..self.clone() };
-        serde_json::to_vec(&whole)
-            .map_err(|error| format!("the descriptor cannot be written as JSON: {error}"))
+        let mut writer = Writer::without(self.more.iter().map(|(name, _)| name.clone()).collect());
+        writer.text("apiVersion", "pilothouse.dev/describe/v1alpha1");
+        writer.text("name", &self.name);
+        let lists = [
+            ("watches", self.watches.iter().map(Watch::json).collect::<Vec<_>>()),
+            ("indexes", self.indexes.iter().map(Index::json).collect()),
+            ("projections", self.projections.iter().map(Projection::json).collect()),
+            ("schedules", self.schedules.iter().map(Schedule::json).collect()),
+            ("permissions", self.all_permissions().iter().map(Permission::json).collect()),
+        ];
+        for (name, values) in &lists {
+            if !values.is_empty() {
+                writer.list(name, values);
+            }
+        }
+        writer.number("maxConcurrentReconciles", self.max_concurrent_reconciles);
+        writer.number("maxBatch", self.max_batch);
+        writer.optional("linger", self.linger.map(duration::format).as_deref());
+        if let Some(limiter) = &self.rate_limiter {
+            writer.raw("rateLimiter", &limiter.json());
+        }
+        writer.optional("resync", self.resync.map(duration::format).as_deref());
+        if !self.outgoing_hosts.is_empty() {
+            writer.texts("outgoingHosts", &self.outgoing_hosts);
+        }
+        let mut more = Writer::new();
+        for (name, json) in &self.more {
+            more.raw(name, json);
+        }
+        let (document, more) = (writer.end(), more.end());
+        // Either may be an empty object.
+        let parts = [&document[1..document.len() - 1], &more[1..more.len() - 1]];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        Ok(format!("{{{}}}", parts.join(",")).into_bytes())
     }
 }
 
 /// The three fields of a kind, flattened into other types of the schema.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct KindFields {
     group: String,
     version: String,
     kind: String,
+}
+
+impl KindFields {
+    /// An object with these fields.
+    fn writer(&self) -> Writer {
+        let mut writer = Writer::new();
+        writer.text("group", &self.group);
+        writer.text("version", &self.version);
+        writer.text("kind", &self.kind);
+        writer
+    }
 }
 
 impl From<crate::Kind> for KindFields {

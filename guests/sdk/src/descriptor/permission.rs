@@ -1,8 +1,7 @@
 //! [`Permission`]: a permission that a plugin asks for. Part of a [`Descriptor`](crate::Descriptor).
 
-use serde::Serialize;
-
 use super::strings;
+use super::writer::Writer;
 use crate::{Resource, Scope};
 
 /// A verb of a permission.
@@ -53,14 +52,12 @@ impl From<Verb> for String {
 }
 
 /// A request for verbs on resources, in the terms of Kubernetes RBAC. Only the plugin's manifest grants permissions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permission {
     groups: Vec<String>,
     resources: Vec<String>,
     verbs: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     namespaces: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<String>,
 }
 
@@ -141,5 +138,19 @@ impl Permission {
     pub fn names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.names = strings(names);
         self
+    }
+
+    pub(crate) fn json(&self) -> String {
+        let mut writer = Writer::new();
+        writer.texts("groups", &self.groups);
+        writer.texts("resources", &self.resources);
+        writer.texts("verbs", &self.verbs);
+        if !self.namespaces.is_empty() {
+            writer.texts("namespaces", &self.namespaces);
+        }
+        if !self.names.is_empty() {
+            writer.texts("names", &self.names);
+        }
+        writer.end()
     }
 }

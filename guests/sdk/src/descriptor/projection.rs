@@ -1,7 +1,5 @@
 //! [`Projection`]: the fields of a watched kind that a plugin reads. Part of a [`Descriptor`](crate::Descriptor).
 
-use serde::Serialize;
-
 use super::{KindFields, strings};
 use crate::Kind;
 
@@ -11,9 +9,8 @@ use crate::Kind;
 /// and indexes of the descriptor use. The host may keep more fields for another plugin. Objects of such a kind return
 /// `true` from [`is_partial`](crate::Object::is_partial), and the host refuses to write their body back. Read the
 /// object with [`Client::get`](crate::client::Client::get) first, or send a patch of the changed fields.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Projection {
-    #[serde(flatten)]
     kind: KindFields,
     fields: Vec<String>,
 }
@@ -23,5 +20,11 @@ impl Projection {
     /// (`/spec/containers/[*]/image`). Without pointers only the metadata is kept.
     pub fn new(kind: Kind, fields: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { kind: kind.into(), fields: strings(fields) }
+    }
+
+    pub(super) fn json(&self) -> String {
+        let mut writer = self.kind.writer();
+        writer.texts("fields", &self.fields);
+        writer.end()
     }
 }

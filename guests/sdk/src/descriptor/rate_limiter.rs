@@ -2,22 +2,17 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
+use super::writer::Writer;
 use crate::duration;
 
 /// An exponential delay per key, and a token bucket for all keys together; the longer of the two delays applies. The
 /// defaults are client-go's: 5 ms to 1000 s, and 10 retries per second with bursts of 100.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RateLimiter {
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "duration::serialize")]
     base_delay: Option<Duration>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "duration::serialize")]
     max_delay: Option<Duration>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    qps: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The number as a JSON text: most components have no code for numbers with a point.
+    qps: Option<String>,
     burst: Option<u32>,
 }
 
@@ -44,7 +39,7 @@ impl RateLimiter {
     /// Sets the retries per second of all keys together, and the burst.
     #[must_use]
     pub fn bucket(mut self, qps: f64, burst: u32) -> Self {
-        self.qps = Some(qps);
+        self.qps = Some(format!("{qps:?}"));
         self.burst = Some(burst);
         self
     }
@@ -52,8 +47,19 @@ impl RateLimiter {
     /// Removes the bucket: only the delay of each key applies.
     #[must_use]
     pub fn no_bucket(mut self) -> Self {
-        self.qps = Some(0.0);
+        self.qps = Some("0.0".to_owned());
         self.burst = None;
         self
+    }
+
+    pub(super) fn json(&self) -> String {
+        let mut writer = Writer::new();
+        writer.optional("baseDelay", self.base_delay.map(duration::format).as_deref());
+        writer.optional("maxDelay", self.max_delay.map(duration::format).as_deref());
+        if let Some(qps) = &self.qps {
+            writer.raw("qps", qps);
+        }
+        writer.number("burst", self.burst);
+        writer.end()
     }
 }

@@ -1,32 +1,21 @@
 //! [`Watch`]: the objects that a plugin watches, with filters. Part of a [`Descriptor`](crate::Descriptor).
 
-use serde::Serialize;
-
+use super::writer::Writer;
 use super::{KindFields, Map, Permission, strings};
 use crate::{Kind, Resource};
 
 /// The objects that the plugin watches, and can read from the [`cache`](crate::cache).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watch {
-    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    #[serde(flatten)]
     kind: KindFields,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     namespaces: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     label_selector: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     field_selector: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     predicates: Vec<Predicate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     map: Option<Map>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     delivery: Option<Delivery>,
     /// The permission that the watch needs, if its type knows the plural.
-    #[serde(skip)]
     permission: Option<Permission>,
 }
 
@@ -60,6 +49,25 @@ impl Watch {
         } else {
             Some(permission.namespaces(&self.namespaces))
         }
+    }
+
+    pub(super) fn json(&self) -> String {
+        let mut writer = self.kind.writer();
+        writer.optional("name", self.name.as_deref());
+        if !self.namespaces.is_empty() {
+            writer.texts("namespaces", &self.namespaces);
+        }
+        writer.optional("labelSelector", self.label_selector.as_deref());
+        writer.optional("fieldSelector", self.field_selector.as_deref());
+        if !self.predicates.is_empty() {
+            let predicates: Vec<String> = self.predicates.iter().map(Predicate::json).collect();
+            writer.list("predicates", &predicates);
+        }
+        if let Some(map) = &self.map {
+            writer.raw("map", &map.json());
+        }
+        writer.optional("delivery", self.delivery.map(Delivery::as_str));
+        writer.end()
     }
 
     pub(super) fn kind(&self) -> &KindFields {
@@ -124,8 +132,7 @@ impl Watch {
 }
 
 /// A filter of updates.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "type", rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Predicate {
     /// `metadata.generation` changed: a change of the spec, not of the status alone.
     GenerationChanged,
@@ -147,14 +154,38 @@ impl Predicate {
     pub fn field_changed(path: impl Into<String>) -> Self {
         Self::FieldChanged { path: path.into() }
     }
+
+    fn json(&self) -> String {
+        let mut writer = Writer::new();
+        let kind = match self {
+            Self::GenerationChanged => "generationChanged",
+            Self::ResourceVersionChanged => "resourceVersionChanged",
+            Self::LabelsChanged => "labelsChanged",
+            Self::AnnotationsChanged => "annotationsChanged",
+            Self::FieldChanged { .. } => "fieldChanged",
+        };
+        writer.text("type", kind);
+        if let Self::FieldChanged { path } = self {
+            writer.text("path", path);
+        }
+        writer.end()
+    }
 }
 
 /// Treatment of changes that arrive faster than they are handled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// The changes are merged: the first old and the last new state are delivered. The default.
     Latest,
     /// Each change is delivered, up to a limit of the host (65,536 pending changes per watch); further ones are merged.
     Every,
+}
+
+impl Delivery {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Latest => "latest",
+            Self::Every => "every",
+        }
+    }
 }

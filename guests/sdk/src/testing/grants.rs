@@ -36,6 +36,20 @@ pub(super) struct Access<'a> {
     pub(super) name: &'a str,
 }
 
+/// What a plugin may do.
+#[derive(Default)]
+pub(super) struct Grants {
+    pub(super) rules: Vec<Rule>,
+    /// Group, resource and verb of what was taken away.
+    pub(super) revoked: Vec<[String; 3]>,
+}
+
+impl Grants {
+    fn is_revoked(&self, verb: &str, group: &str, resource: &str) -> bool {
+        self.revoked.iter().any(|revoked| revoked == &[group, resource, verb])
+    }
+}
+
 fn any(list: &[String], wanted: &str) -> bool {
     list.iter().any(|entry| entry == "*" || entry == wanted)
 }
@@ -64,20 +78,6 @@ impl Rule {
         self.namespaces.iter().any(|namespace| namespace == "*")
     }
 
-    /// The rule without a verb on a resource of a group.
-    pub(super) fn without(self, group: &str, resource: &str, verb: &str) -> Vec<Self> {
-        if !self.covers_kind(verb, group, resource) {
-            return vec![self];
-        }
-        let rest = |list: &[String], gone: &str| -> Vec<String> {
-            list.iter().filter(|entry| *entry != gone).cloned().collect()
-        };
-        let other_resources = Self { resources: rest(&self.resources, resource), ..self.clone() };
-        let other_verbs =
-            Self { resources: vec![resource.to_owned()], verbs: rest(&self.verbs, verb), ..self };
-        vec![other_resources, other_verbs]
-    }
-
     fn covers(&self, access: &Access<'_>) -> bool {
         let place = match access.place {
             Place::Cluster => self.namespaces.is_empty() || self.is_everywhere(),
@@ -91,11 +91,11 @@ impl Rule {
 }
 
 /// Checks an access; the error has the permission to add.
-pub(super) fn check(rules: &[Rule], access: &Access<'_>) -> Result<(), String> {
-    if rules.iter().any(|rule| rule.covers(access)) {
+pub(super) fn check(grants: &Grants, access: &Access<'_>) -> Result<(), String> {
+    let Access { verb, group, resource, .. } = access;
+    if !grants.is_revoked(verb, group, resource) && grants.rules.iter().any(|rule| rule.covers(access)) {
         return Ok(());
     }
-    let Access { verb, group, resource, .. } = access;
     let namespaces = match access.place {
         Place::Cluster => String::new(),
         Place::Namespace(namespace) => format!(", namespaces: [{namespace:?}]"),
@@ -108,14 +108,17 @@ pub(super) fn check(rules: &[Rule], access: &Access<'_>) -> Result<(), String> {
 }
 
 /// Whether an object may be seen.
-pub(super) fn sees(rules: &[Rule], verb: &str, group: &str, resource: &str, key: &Key) -> bool {
+pub(super) fn sees(grants: &Grants, verb: &str, group: &str, resource: &str, key: &Key) -> bool {
     let place = if key.is_namespaced() { Place::Namespace(&key.namespace) } else { Place::Cluster };
-    check(rules, &Access { verb, group, resource, place, name: &key.name }).is_ok()
+    check(grants, &Access { verb, group, resource, place, name: &key.name }).is_ok()
 }
 
 /// Whether any object of a kind may be seen, in one namespace or in all.
-pub(super) fn sees_any(rules: &[Rule], verb: &str, group: &str, resource: &str, namespace: &str) -> bool {
-    rules.iter().any(|rule| {
+pub(super) fn sees_any(grants: &Grants, verb: &str, group: &str, resource: &str, namespace: &str) -> bool {
+    if grants.is_revoked(verb, group, resource) {
+        return false;
+    }
+    grants.rules.iter().any(|rule| {
         rule.covers_kind(verb, group, resource) && (namespace.is_empty() || any(&rule.namespaces, namespace))
     })
 }

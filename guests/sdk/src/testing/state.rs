@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::World;
 use super::descriptor::{Described, MapSpec};
-use super::grants::Rule;
+use super::grants::Grants;
 use super::queue::WorkQueue;
 use super::records::{Metrics, RecordedEvent, Write};
 use super::server::{Change, Group, Objects, Server, group_of};
@@ -43,7 +43,7 @@ pub(super) struct PendingEvent {
 pub(super) struct State {
     pub(super) described: Described,
     pub(super) config: Vec<u8>,
-    pub(super) grants: Vec<Rule>,
+    pub(super) grants: Grants,
     pub(super) server: Server,
     pub(super) cache: BTreeMap<Group, Objects>,
     /// Whether the cache does not follow the server.

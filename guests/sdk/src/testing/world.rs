@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use super::descriptor::Described;
+use super::grants::{Grants, Rule};
 use super::plugin::Plugin;
 use super::queue::WorkQueue;
 use super::records::{LogLine, Metrics, RecordedEvent, Write};
@@ -81,7 +82,7 @@ impl World {
         sys::log_to(&lines);
         Self(Rc::new(RefCell::new(State {
             is_batch: false,
-            grants: described.permissions.clone(),
+            grants: Grants { rules: described.permissions.clone(), revoked: Vec::new() },
             described,
             config: b"{}".to_vec(),
             server: Server::new(BEGINNING),
@@ -256,20 +257,15 @@ impl World {
     // The host.
 
     /// Grants a permission that the descriptor does not ask for.
-    ///
-    /// # Panics
-    /// When the permission cannot be written as JSON, which none is.
     pub fn grant(&self, permission: &Permission) {
-        let rule = serde_json::to_value(permission).and_then(serde_json::from_value);
-        self.state().grants.push(rule.unwrap_or_else(|error| panic!("{error}")));
+        // What a permission writes is what a rule reads.
+        self.state().grants.rules.extend(serde_json::from_str::<Rule>(&permission.json()));
     }
 
     /// Takes all permissions away that the plugin has for a verb on a resource: `revoke("apps", "deployments", Verb::Patch)`.
     pub fn revoke(&self, group: &str, resource: &str, verb: Verb) {
-        let mut state = self.state();
-        let grants = std::mem::take(&mut state.grants);
-        state.grants =
-            grants.into_iter().flat_map(|rule| rule.without(group, resource, verb.as_str())).collect();
+        let revoked = [group, resource, verb.as_str()].map(str::to_owned);
+        self.state().grants.revoked.push(revoked);
     }
 
     /// Stops the cache, as one that is behind: the plugin reads old states, and nothing is queued, until
