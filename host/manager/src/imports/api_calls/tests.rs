@@ -290,11 +290,8 @@ async fn collections_subresources_logs_and_reviews_need_their_own_permissions() 
     let pod = || Gvk::new("", "v1", "Pod");
     let key: ObjectKey = "default/web".parse().unwrap();
     let options = CallOptions::default;
-    let eviction = || CallOptions {
-        target: Some(key.clone()),
-        subresource: Some("eviction".to_owned()),
-        ..options()
-    };
+    let eviction =
+        || CallOptions { target: Some(key.clone()), subresource: Some("eviction".to_owned()), ..options() };
     let evict = || {
         let body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web", "namespace": "default"}});
         ClientVerb::Create(body.to_string().into_bytes())
@@ -355,9 +352,21 @@ async fn options_are_for_their_calls_only() {
         (ClientVerb::List, CallOptions { tail_lines: Some(1), ..options() }, "container, tailLines"),
         (ClientVerb::List, CallOptions { target: Some(key.clone()), ..options() }, "name has no meaning"),
         (ClientVerb::DeleteCollection, CallOptions { limit: 1, ..options() }, "limit"),
-        (ClientVerb::DeleteCollection, CallOptions { preconditions: Some(Default::default()), ..options() }, "preconditions"),
-        (ClientVerb::Delete(key.clone()), CallOptions { resource_version: Some("1".to_owned()), ..options() }, "resourceVersion"),
-        (ClientVerb::PodLog(key.clone()), CallOptions { subresource: Some("log".to_owned()), ..options() }, "pod-log"),
+        (
+            ClientVerb::DeleteCollection,
+            CallOptions { preconditions: Some(Default::default()), ..options() },
+            "preconditions",
+        ),
+        (
+            ClientVerb::Delete(key.clone()),
+            CallOptions { resource_version: Some("1".to_owned()), ..options() },
+            "resourceVersion",
+        ),
+        (
+            ClientVerb::PodLog(key.clone()),
+            CallOptions { subresource: Some("log".to_owned()), ..options() },
+            "pod-log",
+        ),
     ] {
         let refused = plugin.call(verb, options).await.map(drop).unwrap_err();
         assert_eq!(reason(&refused), Some(RefusalReason::Invalid));
