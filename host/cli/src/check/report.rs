@@ -185,7 +185,7 @@ fn rule_text(rule: &Rule) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_plugin::DescriptorLimits;
+    use pilothouse_plugin::{DescriptorLimits, World};
 
     use super::*;
     use crate::inspect::interfaces::{Import, meaning};

@@ -47,6 +47,7 @@ impl Interfaces {
                 Err(_) => break,
             }
         }
+        exports.sort();
         let versions = exports.iter().chain(&imports).filter_map(|name| {
             name.strip_prefix(CONTRACT)?.split_once('@').map(|(_, version)| version.to_owned())
         });
