@@ -257,3 +257,23 @@ fn a_child_has_one_controller_of_its_own_namespace() {
     let unborn = Foo::new(&Key::namespaced("x", "z"), 1);
     assert!(set_controller_reference(&unborn, &mut elsewhere).unwrap_err().message().contains("no UID"));
 }
+
+#[test]
+fn a_status_with_a_list_is_written_for_the_version_that_was_read_only() {
+    let (world, _) = started();
+    let (ctx, found) = (world.context(), world.get::<Foo>(&key()).unwrap());
+    // Another controller adds its condition.
+    world.modify::<Foo>(&key(), |other| {
+        let condition = Condition::new("Other", true, "Added", "");
+        other.status.as_mut().unwrap().conditions.push(condition);
+    });
+    let mut status = found.status.clone().unwrap();
+    status.conditions.set_condition(&ctx, Condition::new("Ready", true, "Replicas", "now"));
+    assert!(ctx.patch_status(&found, &status).unwrap_err().is_conflict());
+    // Without a list nothing can be lost.
+    let mut status = found.status.clone().unwrap();
+    status.available = 9;
+    assert_eq!(ctx.patch_status(&found, &status).unwrap(), Written::Changed);
+    let conditions = world.get::<Foo>(&key()).unwrap().status.unwrap().conditions;
+    assert!(conditions.is_condition_true("Other"));
+}

@@ -55,6 +55,7 @@ impl Context {
         // A refusal only means that nothing is known: the kind is not watched, or may not be read.
         let cached = self.cache().get(&kind, &key).ok().flatten();
         if let Some(cached) = &cached
+            // It is among the fields, too; most objects that differ are not read for it.
             && cached.annotation(APPLIED).as_deref() == Some(&hash)
             && contains(&cached.parse::<Value>()?, &wanted)
         {
