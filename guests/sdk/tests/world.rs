@@ -277,3 +277,39 @@ fn a_status_with_a_list_is_written_for_the_version_that_was_read_only() {
     let conditions = world.get::<Foo>(&key()).unwrap().status.unwrap().conditions;
     assert!(conditions.is_condition_true("Other"));
 }
+
+#[test]
+fn permissions_come_from_the_types_and_the_namespaces_of_their_watches() {
+    let descriptor = Descriptor::new("a")
+        .watch(Watch::of::<Foo>().namespaces(["x", "y"]))
+        .owns::<Deployment>()
+        .watch(Watch::new(Kind::core("v1", "Pod")))
+        .writes::<Deployment>(Verb::APPLY)
+        .writes::<Deployment>([Verb::Delete])
+        .writes::<Foo>([Verb::Patch])
+        .writes_status::<Foo>();
+    let written: Value = pilothouse_sdk::serde_json::from_slice(&descriptor.to_json().unwrap()).unwrap();
+    assert_eq!(
+        written["permissions"],
+        json!([
+            {
+                "groups": ["example.com"], "resources": ["foos"], "verbs": ["get", "list", "watch", "patch"],
+                "namespaces": ["x", "y"],
+            },
+            {
+                "groups": ["apps"], "resources": ["deployments"],
+                "verbs": ["get", "list", "watch", "create", "patch", "delete"], "namespaces": ["*"],
+            },
+            {
+                "groups": ["example.com"], "resources": ["foos/status"], "verbs": ["update", "patch"],
+                "namespaces": ["x", "y"],
+            },
+        ])
+    );
+    assert_eq!(
+        written["watches"][1]["map"],
+        json!({"type": "owner", "group": "example.com", "kind": "Foo", "controllerOnly": true})
+    );
+    let mistake = Descriptor::new("a").owns::<Deployment>().to_json().unwrap_err();
+    assert!(mistake.contains("needs a watch of the owner before it"), "{mistake}");
+}
