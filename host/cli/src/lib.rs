@@ -9,6 +9,8 @@ mod check;
 mod compile;
 mod completions;
 #[cfg(feature = "dev")]
+mod crd;
+#[cfg(feature = "dev")]
 mod dev;
 #[cfg(all(test, feature = "dev"))]
 mod documents;
@@ -81,6 +83,9 @@ enum Command {
     #[cfg(feature = "dev")]
     /// Check a component: what it is, what it asks for, what it costs, and whether a host takes it.
     Check(check::Check),
+    #[cfg(feature = "dev")]
+    /// Print the CustomResourceDefinitions of a component.
+    Crd(crd::Crd),
     /// Connect to a cluster and run the plugins of a directory.
     Run(Box<run::Run>),
     /// Show Kubernetes Events of plugins, and Events of hosts about plugins.
@@ -118,6 +123,8 @@ pub fn main() -> ExitCode {
         Command::New(new) => new.main(),
         #[cfg(feature = "dev")]
         Command::Build(build) => build.main(),
+        #[cfg(feature = "dev")]
+        Command::Crd(crd) => crd.main(),
         #[cfg(feature = "dev")]
         Command::Check(check) => check.main(),
         Command::Events(events) => events.main(),

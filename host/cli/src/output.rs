@@ -34,10 +34,24 @@ pub(crate) fn size(bytes: u64) -> String {
 
 /// A text as YAML reads it: in quotes, unless it is a plain word that means nothing else.
 pub(crate) fn yaml_scalar(text: &str) -> String {
-    let plain = text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._/".contains(&b))
-        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&text);
-    if plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+    let plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._/".contains(&b))
+        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
+            .contains(&&*text.to_ascii_lowercase());
+    if plain {
+        return text.to_owned();
+    }
+    // YAML allows fewer characters as they are than JSON does: no DEL, no C1, no byte order mark.
+    let is_special = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}');
+    let mut quoted = String::new();
+    for c in serde_json::Value::from(text).to_string().chars() {
+        if is_special(c) {
+            quoted += &format!("\\u{:04x}", u32::from(c));
+        } else {
+            quoted.push(c);
+        }
+    }
+    quoted
 }
 
 #[cfg(test)]
@@ -54,6 +68,8 @@ mod tests {
         for (text, written) in [
             ("pods", "pods"),
             ("no", "\"no\""),
+            ("On", "\"On\""),
+            ("CronTab", "CronTab"),
             ("1a", "\"1a\""),
             ("*", "\"*\""),
             ("", "\"\""),

@@ -54,7 +54,8 @@ fn histories(lines: &[Line]) -> Result<BTreeMap<String, Vec<Told>>> {
     let mut histories: BTreeMap<String, Vec<Told>> = BTreeMap::new();
     for line in lines {
         let (what, key) = line.message.split_once(' ').with_context(|| format!("not an event: {line:?}"))?;
-        ensure!(line.key == key, "the host says {}, the guest {key}", line.key);
+        // A call of many events is of no key.
+        ensure!(line.key == key || line.key.is_empty(), "the host says {}, the guest {key}", line.key);
         let version = line.field("resource_version").to_owned();
         let told = match what {
             "add" => Told::Add { version, initial: line.field("initial") == "true" },
@@ -147,7 +148,9 @@ fn a_handler_is_told_the_history_of_each_key_in_order(server: Server) -> Result<
         ensure!(handled == Some(count as f64), "{handled:?}, not {count}");
         anyhow::Ok(true)
     })?;
-    assert_eq!(plugins::status(&stage.host, "events-only")?.calls, count as u64);
+    // Some events came together; and the guest was told of the end of the first list.
+    let calls = plugins::status(&stage.host, "events-only")?.calls;
+    assert!((1..=count as u64 + 1).contains(&calls), "{calls} calls for {count} events");
     Ok(())
 }
 

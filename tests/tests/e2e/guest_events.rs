@@ -200,7 +200,7 @@ fn a_guest_that_floods_is_held_to_its_quota(server: Server) -> Result<()> {
     host.install("flood", &guests::wasm("recorder")?, Some(&manifest.to_string()))?;
     host.wait_for("the guest to be through", SOON, || anyhow::Ok(told(&host, "flood").len() == 2000))?;
     let told = told(&host, "flood");
-    let refused = told.iter().filter(|(_, result)| result.contains("(over-quota)")).count();
+    let refused = told.iter().filter(|(_, result)| result.contains("(over-limit)")).count();
     let recorded = told.iter().filter(|(_, result)| result == "ok").count();
     ensure!(told.len() == 2000 && recorded + refused == 2000, "{} {recorded} {refused}", told.len());
     // Two at once, and one each second that the call may have taken.

@@ -54,6 +54,18 @@ fn from_new_to_running(dir: &Path, name: &str, args: &[&str]) -> Result<()> {
     let checked = cli::run(&plugin, &["check", &format!("{name}.yaml")])?;
     ensure!(checked.status.success() && !checked.stdout.contains("warning:"), "{checked:?}");
 
+    // The definition that the folder has from the start is the one of its type.
+    let definition = fs::read_to_string(plugin.join("objects/crd.yaml"));
+    let component = format!("{}.wasm", name.replace('-', "_"));
+    let printed = cli::run(&plugin, &["crd", &component])?;
+    match definition {
+        Ok(definition) => ensure!(printed.status.success() && printed.stdout == definition, "{printed:?}"),
+        Err(_) => ensure!(
+            printed.status.code() == Some(1) && printed.stderr.contains("has no CustomResourceDefinition"),
+            "{printed:?}"
+        ),
+    }
+
     let running = Dev::start(&plugin, &[] as &[&str])?;
     running.wait_lines(1, "Hello, world! object=default/example", BUILD)?;
     if let Some(kind) = args.iter().find_map(|arg| arg.strip_prefix("example.org/v1/")) {

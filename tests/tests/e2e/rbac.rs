@@ -170,6 +170,45 @@ fn fill(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+#[test]
+fn a_directory_that_a_host_would_not_run_has_no_rights() -> Result<()> {
+    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
+    let dir = dir.path();
+    let component = guests::wasm("noop")?;
+    let good = Manifest::new("noop").reads(&["configmaps"], WORK).to_string();
+    for (number, (manifest, component, wanted)) in [
+        (good.replace("permissions", "permission"), Some(&component), "noop.yaml: line "),
+        (good.clone(), None, "noop.yaml: its component noop.wasm is not in the directory"),
+        (
+            Manifest::new("noop").to_string(),
+            Some(&component),
+            "noop.yaml: a host refuses it: cannot watch v1/ConfigMap",
+        ),
+        (good, Some(&guests::wasm("other_world")?), "noop.yaml: a component of another world"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let folder = dir.join(number.to_string());
+        fs::create_dir(&folder)?;
+        fs::write(folder.join("noop.yaml"), manifest)?;
+        component.map(|component| fs::copy(component, folder.join("noop.wasm"))).transpose()?;
+        let printed = cli::run(dir, &["rbac", &number.to_string()])?;
+        let wanted = format!("error: {number}/{wanted}");
+        ensure!(
+            printed.status.code() == Some(1) && printed.stderr.starts_with(&wanted),
+            "{wanted}: {printed:?}"
+        );
+        ensure!(printed.stdout.is_empty(), "{printed:?}");
+    }
+    let printed = cli::run(dir, &["rbac", "nowhere"])?;
+    ensure!(
+        printed.stderr.contains("nowhere cannot be read") && printed.status.code() == Some(1),
+        "{printed:?}"
+    );
+    Ok(())
+}
+
 /// A kubeconfig with a token of the host's account.
 fn kubeconfig(plane: &ControlPlane, to: &Path) -> Result<()> {
     let token = plane.kubectl(&["create", "token", ACCOUNT, "-n", HOST])?;

@@ -12,6 +12,8 @@ mod event;
 mod merge;
 mod pending;
 #[cfg(test)]
+mod redelivery_tests;
+#[cfg(test)]
 mod standby_tests;
 #[cfg(test)]
 mod tests;

@@ -122,7 +122,7 @@ async fn fill(
     };
     report.code = Some(CodeReport {
         digest: code.digest().to_owned(),
-        world: report::world(code.world()?),
+        world: code.world()?.as_str(),
         machine_code_bytes: machine_code(scratch)?,
         compile_seconds: begin.elapsed().as_secs_f64(),
     });

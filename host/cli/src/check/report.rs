@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use pilothouse_plugin::{Description, IndexSource, KeyMap, Rule, World};
+use pilothouse_plugin::{Description, IndexSource, KeyMap, Rule, printable};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -55,16 +55,6 @@ pub(crate) struct Wake {
     pub(crate) longest_seconds: f64,
 }
 
-/// The name of a world in the contract.
-pub(crate) fn world(world: World) -> &'static str {
-    match world {
-        World::Reconciler => "reconciler",
-        World::BatchReconciler => "batch-reconciler",
-        World::EventHandler => "event-handler",
-        World::Controller => "controller",
-    }
-}
-
 /// `0.18 ms`, `2.4 s`
 fn spell(seconds: f64) -> String {
     if seconds < 1.0 { format!("{:.2} ms", seconds * 1e3) } else { format!("{seconds:.1} s") }
@@ -102,8 +92,8 @@ impl Report {
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: &dyn Display| {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{:<16}{value}", format!("{name}:"));
+            // The component chose much of it. Writing to a string cannot fail.
+            let _ = writeln!(text, "{:<16}{}", format!("{name}:"), printable(&value.to_string()));
         };
         let component_bytes = u64::try_from(self.component_bytes).unwrap_or(u64::MAX);
         line("component", &format_args!("{}, {}", self.component, size(component_bytes)));
@@ -195,6 +185,8 @@ fn rule_text(rule: &Rule) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_plugin::{DescriptorLimits, World};
+
     use super::*;
     use crate::inspect::interfaces::{Import, meaning};
 
@@ -242,5 +234,17 @@ mod tests {
         assert_eq!(export_names(&interfaces), ["reconcile", "a:b/c@1.0.0"]);
         let grouped: Vec<String> = grouped(&interfaces).into_iter().map(|(names, _)| names).collect();
         assert_eq!(grouped, ["types, log", "wasi:io, wasi:cli", "wasi:http", "wasi:sockets"]);
+    }
+
+    #[test]
+    fn what_a_component_chose_cannot_move_the_cursor() {
+        let text = r#"{"apiVersion":"pilothouse.dev/describe/v1alpha1","name":"p","watches":[{"version":"v1","kind":"A\u001b[2J\nB"}]}"#;
+        let description =
+            Description::parse(text.as_bytes(), World::Reconciler, &DescriptorLimits::default());
+        let interfaces = Interfaces { exports: vec!["a\u{1b}b".to_owned()], ..Interfaces::default() };
+        let report = Report { parsed: Some(description.unwrap()), interfaces, ..Report::default() };
+        let text = report.text();
+        assert!(text.contains("\\u{1b}[2J") && text.contains("a\\u{1b}b"), "{text}");
+        assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.contains(':')), "{text}");
     }
 }

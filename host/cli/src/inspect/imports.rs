@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pilothouse_engine::{
     CacheImports, CallContext, ClientImports, ConfigImports, EventImports, HttpImports, LogImports, LogLevel,
-    QueueImports,
+    MetricImports, QueueImports,
 };
 use pilothouse_plugin::printable;
 
@@ -18,6 +18,7 @@ impl CacheImports for Imports {}
 impl ClientImports for Imports {}
 impl EventImports for Imports {}
 impl HttpImports for Imports {}
+impl MetricImports for Imports {}
 impl QueueImports for Imports {}
 
 impl ConfigImports for Imports {

@@ -47,6 +47,7 @@ impl Interfaces {
                 Err(_) => break,
             }
         }
+        exports.sort();
         let versions = exports.iter().chain(&imports).filter_map(|name| {
             name.strip_prefix(CONTRACT)?.split_once('@').map(|(_, version)| version.to_owned())
         });
@@ -87,8 +88,8 @@ pub(crate) fn meaning(name: &str) -> &'static str {
     let interface = name.split('@').next().unwrap_or(name);
     match interface.split('/').next().unwrap_or(interface) {
         "wasi:http" => "HTTP requests; the hosts in spec.outgoingHosts",
-        "wasi:filesystem" => "files; no host provides them",
-        "wasi:sockets" => "sockets; no host provides them",
+        "wasi:filesystem" => "files; linked, and there are none",
+        "wasi:sockets" => "sockets; linked, and every call is denied",
         "wasi:cli" | "wasi:io" | "wasi:clocks" | "wasi:random" => OF_WASI,
         _ => "not an interface of the contract; no host provides it",
     }

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use pilothouse_object::Gvk;
 
-use self::names::{CustomKind, plugin_name, type_name};
+use self::names::{CustomKind, plugin_name};
 use self::template::{Values, render};
 use crate::inspect::resources::Resource;
 use crate::output::{print, yaml_scalar};
@@ -108,18 +108,25 @@ impl New {
 
     /// Path and text of each file but those of the SDK.
     fn files(&self) -> Vec<(String, String)> {
-        let (world, source) = self.world.parts();
+        let (_, source) = self.world.parts();
         let kind = match &self.crd {
             Some(CustomKind { group, version, kind }) => Gvk::new(group, version, kind),
             None => Gvk::new("", "v1", "ConfigMap"),
         };
         let Resource { plural, .. } = Resource::of(&kind);
         let file = self.name.replace('-', "_");
+        let mut conditions = BTreeSet::new();
+        if self.crd.is_some() {
+            conditions.insert("crd");
+        }
+        // The other worlds have no choice.
+        if self.world == WorldName::Controller {
+            conditions.insert("handles");
+        }
         let values = Values {
             names: BTreeMap::from([
                 ("name", self.name.clone()),
                 ("crate", file),
-                ("Type", type_name(&self.name)),
                 ("group_yaml", yaml_scalar(&kind.group)),
                 ("singular", kind.kind.to_ascii_lowercase()),
                 ("group", kind.group),
@@ -127,7 +134,7 @@ impl New {
                 ("kind", kind.kind),
                 ("plural", plural),
             ]),
-            conditions: BTreeSet::from([if self.crd.is_some() { "crd" } else { "" }, world]),
+            conditions,
         };
         let rendered = |path: &str, template: &str| (path.to_owned(), render(template, &values));
         let mut files = vec![
@@ -139,6 +146,7 @@ impl New {
             rendered(&format!("{}.yaml", self.name), include_str!("templates/plugin.yaml")),
             rendered("src/lib.rs", source),
             rendered("src/greet.rs", include_str!("templates/greet.rs")),
+            rendered("src/tests.rs", include_str!("templates/tests.rs")),
             rendered("objects/example.yaml", include_str!("templates/object.yaml")),
             (format!("{VENDORED}/VERSION"), version()),
         ];
@@ -195,7 +203,8 @@ mod tests {
                 let manifest = Manifest::parse(text("my-plugin.yaml").as_bytes()).unwrap();
                 assert_eq!(manifest.source.file.as_deref(), Some("my_plugin.wasm"));
                 assert_eq!(manifest.permissions.len(), 1 + usize::from(crd.is_some()));
-                assert!(text("src/lib.rs").contains("for MyPlugin {"));
+                let kind = if crd.is_some() { "Policy" } else { "ConfigMap" };
+                assert!(text("src/tests.rs").contains(&format!("-> {kind} {{")));
                 assert_eq!(files.iter().any(|(path, _)| path == "objects/crd.yaml"), crd.is_some());
                 if crd.is_some() {
                     assert!(text("objects/crd.yaml").contains("name: policies.example.org"));
@@ -208,11 +217,13 @@ mod tests {
     fn the_sdk_is_the_one_of_this_repository() {
         let repository = pilothouse_testkit::paths::repository();
         let mut compared = 0;
-        for (path, text) in sdk::FILES.iter().filter(|(path, _)| *path != "guests/Cargo.toml") {
-            assert_eq!(fs::read_to_string(repository.join(path)).unwrap(), *text, "{path}");
+        for (path, text) in
+            sdk::FILES.iter().filter(|(path, _)| path.ends_with(".rs") || path.ends_with(".wit"))
+        {
+            assert_eq!(fs::read_to_string(repository.join("guests").join(path)).unwrap(), *text, "{path}");
             compared += 1;
         }
-        for path in ["guests/sdk/src/lib.rs", "guests/sdk-macros/Cargo.toml", "LICENSE"] {
+        for path in ["sdk/src/lib.rs", "sdk/wit/worlds.wit", "sdk-macros/Cargo.toml", "LICENSE"] {
             assert!(sdk::FILES.iter().any(|(own, _)| *own == path), "{path}");
         }
         assert!(compared > 30 && sdk::STAMP.len() == 16, "{compared}");

@@ -26,6 +26,36 @@ const KEYWORDS: [&str; 48] = [
     "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while",
 ];
 
+/// Types that the files of a new plugin name beside the kind's own.
+const TYPES: [&str; 26] = [
+    "Added",
+    "BatchReconciler",
+    "Config",
+    "Context",
+    "Controller",
+    "Deleted",
+    "Descriptor",
+    "Duration",
+    "Err",
+    "EventHandler",
+    "Failure",
+    "Key",
+    "Map",
+    "Metadata",
+    "Ok",
+    "Option",
+    "Outcome",
+    "Plugin",
+    "Reconciler",
+    "Request",
+    "Result",
+    "Self",
+    "String",
+    "Updated",
+    "Vec",
+    "Watch",
+];
+
 /// The name of a plugin and of its crate.
 pub(crate) fn plugin_name(text: &str) -> Result<String, String> {
     let usual = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -71,6 +101,11 @@ impl CustomKind {
         if !is_kind {
             return Err(format!("the kind {kind:?} is not a word like Foo or CronTab; {form}"));
         }
+        if TYPES.contains(&kind) || kind.ends_with("Spec") || kind.ends_with("Status") {
+            return Err(format!(
+                "the kind {kind:?} has the name of another type of the plugin: use another word, as My{kind}"
+            ));
+        }
         Ok(Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() })
     }
 }
@@ -84,15 +119,6 @@ fn is_version(text: &str) -> bool {
         None => number(rest),
         Some((major, minor)) => number(major) && number(minor),
     }
-}
-
-/// `PodsPerNode` of `pods-per-node`.
-pub(crate) fn type_name(name: &str) -> String {
-    let word = |word: &str| {
-        let mut chars = word.chars();
-        chars.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + chars.as_str())
-    };
-    name.split('-').map(word).collect()
 }
 
 #[cfg(test)]
@@ -121,8 +147,6 @@ mod tests {
         ] {
             assert!(plugin_name(name).is_err(), "{name:?}");
         }
-        assert_eq!(type_name("pods-per-node"), "PodsPerNode");
-        assert_eq!(type_name("a--b"), "AB");
     }
 
     #[test]
@@ -144,6 +168,10 @@ mod tests {
         ] {
             let error = CustomKind::parse(text).unwrap_err();
             assert!(error.contains("GROUP/VERSION/KIND"), "{text:?}: {error}");
+        }
+        for kind in ["Context", "Plugin", "FooSpec"] {
+            let error = CustomKind::parse(&format!("example.org/v1/{kind}")).unwrap_err();
+            assert!(error.contains(&format!("as My{kind}")), "{error}");
         }
     }
 }

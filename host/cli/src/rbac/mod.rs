@@ -32,6 +32,9 @@ const EXAMPLES: &str = "Examples:
   # With other names, for a host without leader election
   pilothouse rbac plugins --namespace controllers --service-account host --no-leader-election";
 
+/// Looks at a directory until its files are settled: one for each 64 MiB of components, and some more.
+const MOST_LOOKS: usize = 10_000;
+
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Rbac {
@@ -98,11 +101,11 @@ fn plugins(directory: &Path) -> Result<Vec<Files>> {
     let rules = Rules { allow_writable: true, ..Rules::default() };
     let mut scanner = Scanner::new(directory.to_owned(), rules);
     let mut plugins = Vec::new();
-    loop {
+    for _ in 0..MOST_LOOKS {
         for change in scanner.look(Instant::now()).changes {
             match change {
                 Change::Changed(files) => plugins.push(files),
-                Change::Broken { file, reason, .. } => bail!("{}: {reason}", directory.join(file).display()),
+                Change::Broken { file, reason, .. } => bail!("{}: {reason}", file.display()),
                 Change::Unreadable { .. } => {
                     let error = std::fs::read_dir(directory).err().map(|error| format!(": {error}"));
                     let error = error.unwrap_or_default();
@@ -116,6 +119,7 @@ fn plugins(directory: &Path) -> Result<Vec<Files>> {
             }
         }
     }
+    bail!("the files in {} keep changing; try again when they are written", directory.display())
 }
 
 /// Finds out what a plugin is.

@@ -215,8 +215,8 @@ mod tests {
 
     #[test]
     fn each_reason_has_its_flag() {
-        for bit in 0..ReasonSet::NAMES.len() {
-            assert_eq!(flags(ReasonSet::of_bits(1 << bit)), FLAGS[bit]);
+        for (bit, flag) in FLAGS.into_iter().enumerate() {
+            assert_eq!(flags(ReasonSet::of_bits(1 << bit)), flag);
         }
         assert_eq!(flags(ReasonSet::of_bits(u16::MAX)), wit::Reasons::all());
     }

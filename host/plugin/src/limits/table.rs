@@ -200,7 +200,7 @@ pub static BOUNDS: [Bound; 32] = [
         1,
         10_000_000,
         "keys in the queue when the plugin adds one",
-        "fault `limit`"
+        "error `over-limit` (a fault in contract 0.1)"
     ),
     // As in cgroups.
     bound!(
@@ -256,7 +256,7 @@ pub static BOUNDS: [Bound; 32] = [
         1,
         4096,
         "pointers of one `get-many`",
-        "fault `limit`"
+        "error `over-limit` (a fault in contract 0.1)"
     ),
     bound!(
         "pageObjects",
@@ -274,7 +274,7 @@ pub static BOUNDS: [Bound; 32] = [
         64 * KI,
         1024 * MI,
         "bytes that one import call answers",
-        "fault `limit`"
+        "error `over-limit` (a fault in contract 0.1)"
     ),
     bound!(
         "handleBytes",
@@ -283,7 +283,7 @@ pub static BOUNDS: [Bound; 32] = [
         MI,
         1024 * MI,
         "bytes of the objects behind the handles of a call",
-        "fault `limit`"
+        "error `over-limit` (a fault in contract 0.1)"
     ),
     bound!(
         "logBytes",

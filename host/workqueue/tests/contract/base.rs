@@ -289,3 +289,14 @@ fn all_keys_survive_the_growth_and_compaction_of_the_table() {
     queue.add(7);
     assert_eq!(queue.try_get().expect("added").key, 7);
 }
+
+#[test]
+fn keys_have_room_together_or_not_at_all() {
+    let queue = TestQueue::new();
+    queue.add("a");
+    queue.add("b");
+    assert!(queue.has_room_for(&"c", 3) && queue.has_room_for(&"a", 2) && !queue.has_room_for(&"c", 2));
+    assert!(queue.has_room_for_all(&["a", "c"], 3), "one of them is there");
+    assert!(!queue.has_room_for_all(&["a", "c", "d"], 3));
+    assert!(queue.has_room_for_all(&["a", "b"], 0) && queue.has_room_for_all(&[], 0));
+}

@@ -1,13 +1,17 @@
 //! __name__: reconciles the keys of objects that changed, many in one call.
 
 mod greet;
+#[cfg(test)]
+mod tests;
 
 use pilothouse_sdk::prelude::*;
 
-struct __Type__;
+use greet::__kind__;
+
+struct Plugin;
 
 #[pilothouse_sdk::batch_reconciler]
-impl BatchReconciler for __Type__ {
+impl BatchReconciler for Plugin {
     fn describe(_config: &Config) -> Result<Descriptor, String> {
         Ok(greet::descriptor()
             .max_batch(100)
@@ -18,15 +22,20 @@ impl BatchReconciler for __Type__ {
         Ok(Self)
     }
 
-    fn reconcile_many(&mut self, requests: &[Request]) -> Vec<Result<Outcome, Failure>> {
+    fn reconcile_many(
+        &mut self,
+        ctx: &Context,
+        requests: &[Request],
+    ) -> Vec<Result<Outcome, Failure>> {
+        let reconcile = |request| reconcile(ctx, request);
         requests.iter().map(reconcile).collect()
     }
 }
 
 /// One result for each key: a failure of one is no failure of the others.
-fn reconcile(request: &Request) -> Result<Outcome, Failure> {
-    match cache::get(&greet::KIND, &request.key)? {
-        Some(object) => greet::greet(&object)?,
+fn reconcile(ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
+    match ctx.get::<__kind__>(&request.key)? {
+        Some(object) => greet::greet(ctx, &object)?,
         None => info!("{} is gone", request.key),
     }
     Ok(Outcome::Done)

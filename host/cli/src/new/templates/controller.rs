@@ -1,13 +1,17 @@
 //! __name__: event handlers put keys on the queue, and a reconcile takes them.
 
 mod greet;
+#[cfg(test)]
+mod tests;
 
 use pilothouse_sdk::prelude::*;
 
-struct __Type__;
+use greet::__kind__;
+
+struct Plugin;
 
 #[pilothouse_sdk::controller]
-impl Controller for __Type__ {
+impl Controller for Plugin {
     fn describe(_config: &Config) -> Result<Descriptor, String> {
         Ok(greet::descriptor())
     }
@@ -16,21 +20,21 @@ impl Controller for __Type__ {
         Ok(Self)
     }
 
-    fn on_add(&mut self, object: &Object, _initial: bool) {
-        queue::add(&object.key());
+    fn on_add(&mut self, ctx: &Context, event: &Added<'_>) -> Result<(), Failure> {
+        Ok(ctx.queue().add(&event.key)?)
     }
 
-    fn on_update(&mut self, _old: Option<&Object>, new: &Object) {
-        queue::add(&new.key());
+    fn on_update(&mut self, ctx: &Context, event: &Updated<'_>) -> Result<(), Failure> {
+        Ok(ctx.queue().add(&event.key)?)
     }
 
-    fn on_delete(&mut self, deleted: &Deleted<'_>) {
-        queue::add(&deleted.key);
+    fn on_delete(&mut self, ctx: &Context, event: &Deleted<'_>) -> Result<(), Failure> {
+        Ok(ctx.queue().add(&event.key)?)
     }
 
-    fn reconcile(&mut self, request: &Request) -> Result<Outcome, Failure> {
-        match cache::get(&greet::KIND, &request.key)? {
-            Some(object) => greet::greet(&object)?,
+    fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
+        match ctx.get::<__kind__>(&request.key)? {
+            Some(object) => greet::greet(ctx, &object)?,
             None => info!("{} is gone", request.key),
         }
         Ok(Outcome::Done)

@@ -1,13 +1,17 @@
 //! __name__: handles the events of objects as they come.
 
 mod greet;
+#[cfg(test)]
+mod tests;
 
 use pilothouse_sdk::prelude::*;
 
-struct __Type__;
+use greet::__kind__;
+
+struct Plugin;
 
 #[pilothouse_sdk::event_handler]
-impl EventHandler for __Type__ {
+impl EventHandler for Plugin {
     fn describe(_config: &Config) -> Result<Descriptor, String> {
         Ok(greet::descriptor())
     }
@@ -16,22 +20,18 @@ impl EventHandler for __Type__ {
         Ok(Self)
     }
 
-    fn on_add(&mut self, object: &Object, _initial: bool) {
-        greet(object);
+    fn on_add(&mut self, ctx: &Context, event: &Added<'_>) -> Result<(), Failure> {
+        let object: __kind__ = event.object.parse()?;
+        greet::greet(ctx, &object)
     }
 
-    fn on_update(&mut self, _old: Option<&Object>, new: &Object) {
-        greet(new);
+    fn on_update(&mut self, ctx: &Context, event: &Updated<'_>) -> Result<(), Failure> {
+        let object: __kind__ = event.object.parse()?;
+        greet::greet(ctx, &object)
     }
 
-    fn on_delete(&mut self, deleted: &Deleted<'_>) {
-        info!("{} is gone", deleted.key);
-    }
-}
-
-/// An event is not delivered again: what has to be retried belongs into a reconcile.
-fn greet(object: &Object) {
-    if let Err(failure) = greet::greet(object) {
-        error!("{}: {failure}", object.key());
+    fn on_delete(&mut self, _ctx: &Context, event: &Deleted<'_>) -> Result<(), Failure> {
+        info!("{} is gone", event.key);
+        Ok(())
     }
 }

@@ -1,63 +1,85 @@
 //! What the plugin watches, and what it does with an object.
 
+%% if crd
 use pilothouse_sdk::prelude::*;
 
-%% if crd
-pub(crate) const KIND: Kind = Kind::new("__group__", "__version__", "__kind__");
-%% else
-pub(crate) const KIND: Kind = Kind::core("v1", "ConfigMap");
-%% end
+/// The object: `spec` is what its author wants, `status` what the plugin answers.
+#[derive(Resource, Serialize, Deserialize, Debug, Clone, Default)]
+#[resource(group = "__group__", version = "__version__", plural = "__plural__", crd)]
+pub(crate) struct __kind__ {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: __kind__Spec,
+    pub(crate) status: Option<__kind__Status>,
+}
 
-/// What the plugin asks for. The manifest grants it.
+#[derive(Schema, Serialize, Deserialize, Debug, Clone, Default)]
+pub(crate) struct __kind__Spec {
+    /// Who is greeted; everybody if it is empty.
+    #[serde(default)]
+    pub(crate) name: String,
+}
+
+#[derive(Schema, Serialize, Deserialize, Debug, Clone, Default)]
+pub(crate) struct __kind__Status {
+    /// The greeting.
+    #[serde(default)]
+    pub(crate) greeting: String,
+}
+
+/// What the plugin asks for. Permissions follow from the types; the manifest grants them.
 pub(crate) fn descriptor() -> Descriptor {
     Descriptor::new("__name__")
-%% if controller
-        .watch(Watch::new(KIND).map(Map::handler()))
+%% if handles
+        .watch(Watch::of::<__kind__>().map(Map::handler()))
 %% else
-        .watch(Watch::new(KIND))
+        .watch(Watch::of::<__kind__>())
 %% end
-        .permission(Permission::new("__group__", ["__plural__"]))
-%% if crd
-        .permission(Permission::new("__group__", ["__plural__/status"]).verbs(["patch"]))
-%% end
+        .writes_status::<__kind__>()
 }
 
-/// Greets an object.
-pub(crate) fn greet(object: &Object) -> Result<(), Failure> {
-%% if crd
-    let greeting = greeting(&object.get::<String>("/spec/name")?.unwrap_or_default());
-    // Each write is a change for the plugin as well: what is right already is not written.
-    if object.get::<String>("/status/greeting")?.as_ref() == Some(&greeting) {
-        return Ok(());
+/// Greets an object: writes the greeting into its status, unless it is there.
+pub(crate) fn greet(ctx: &Context, object: &__kind__) -> Result<(), Failure> {
+    let greeting = greeting(&object.spec.name);
+    let status = __kind__Status { greeting };
+    if ctx.patch_status(object, &status)?.is_change() {
+        info!("{}", status.greeting, object = object.key());
     }
-    let status = json!({"status": {"greeting": greeting}});
-    let options = WriteOptions {
-        subresource: Some("status".to_owned()),
-        ..WriteOptions::default()
-    };
-    client::patch_merge(&KIND, &object.key(), &status, &options)?;
-%% else
-    let greeting = greeting(&object.get::<String>("/data/name")?.unwrap_or_default());
-%% end
-    info!("{greeting}", object = object.key());
     Ok(())
 }
+%% else
+use std::collections::BTreeMap;
 
-/// The greeting for a name, which may be empty. It calls nothing of the host, so it is tested natively.
+use pilothouse_sdk::prelude::*;
+
+/// The fields of a ConfigMap that the plugin uses.
+#[derive(Resource, Serialize, Deserialize, Debug, Clone, Default)]
+#[resource(version = "v1")]
+pub(crate) struct ConfigMap {
+    pub(crate) metadata: Metadata,
+    #[serde(default)]
+    pub(crate) data: BTreeMap<String, String>,
+}
+
+/// What the plugin asks for. Permissions follow from the types; the manifest grants them.
+pub(crate) fn descriptor() -> Descriptor {
+%% if handles
+    Descriptor::new("__name__").watch(Watch::of::<ConfigMap>().map(Map::handler()))
+%% else
+    Descriptor::new("__name__").watch(Watch::of::<ConfigMap>())
+%% end
+}
+
+/// Greets an object: logs the greeting.
+pub(crate) fn greet(_ctx: &Context, object: &ConfigMap) -> Result<(), Failure> {
+    let name = object.data.get("name").map_or("", String::as_str);
+    info!("{}", greeting(name), object = object.key());
+    Ok(())
+}
+%% end
+
 fn greeting(name: &str) -> String {
     match name.trim() {
         "" => "Hello!".to_owned(),
         name => format!("Hello, {name}!"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_greeting_has_the_name_if_there_is_one() {
-        assert_eq!(greeting("world"), "Hello, world!");
-        assert_eq!(greeting(" "), "Hello!");
     }
 }

@@ -1,13 +1,17 @@
 //! __name__: reconciles the key of each object that changed.
 
 mod greet;
+#[cfg(test)]
+mod tests;
 
 use pilothouse_sdk::prelude::*;
 
-struct __Type__;
+use greet::__kind__;
+
+struct Plugin;
 
 #[pilothouse_sdk::reconciler]
-impl Reconciler for __Type__ {
+impl Reconciler for Plugin {
     fn describe(_config: &Config) -> Result<Descriptor, String> {
         Ok(greet::descriptor())
     }
@@ -16,9 +20,9 @@ impl Reconciler for __Type__ {
         Ok(Self)
     }
 
-    fn reconcile(&mut self, request: &Request) -> Result<Outcome, Failure> {
-        match cache::get(&greet::KIND, &request.key)? {
-            Some(object) => greet::greet(&object)?,
+    fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
+        match ctx.get::<__kind__>(&request.key)? {
+            Some(object) => greet::greet(ctx, &object)?,
             None => info!("{} is gone", request.key),
         }
         Ok(Outcome::Done)

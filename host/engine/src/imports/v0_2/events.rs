@@ -10,9 +10,9 @@ use crate::host::{EventOptions, EventTarget, GuestEvent, Refusal};
 use crate::imports::{ImportCall, Kind, NewEvent};
 use crate::state::StoreState;
 
-/// Most annotations of an Event, and their bytes in all.
+/// Most annotations of an Event, and their bytes in all that are kept until it is recorded: then the host has a narrower bound.
 const MAX_ANNOTATIONS: usize = 32;
-const MAX_ANNOTATION_BYTES: usize = 4 << 10;
+const MAX_ANNOTATION_BYTES: usize = MAX_TEXT;
 
 /// Maximum length in bytes of a field path and of a time.
 const MAX_PATH: usize = 1 << 10;

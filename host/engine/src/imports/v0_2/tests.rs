@@ -350,7 +350,7 @@ fn an_event_is_recorded_once_and_its_options_are_bounded() {
     }
     assert!(refusal(HostEvent::record(&mut call, event)).1.contains("32 annotations"));
     let event = about(&mut call);
-    HostEvent::annotation(&mut call, lent(&event), "a".to_owned(), "x".repeat(4096)).unwrap();
+    HostEvent::annotation(&mut call, lent(&event), "a".to_owned(), "x".repeat(MAX_TEXT)).unwrap();
     assert_eq!(refusal(HostEvent::record(&mut call, event)).0, RefusalReason::Invalid);
     assert!(host.events.lock().is_empty());
 }

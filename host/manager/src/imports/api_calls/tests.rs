@@ -283,3 +283,94 @@ async fn group_versions_that_nobody_serves_cost_no_requests_of_their_own() {
     }
     plugin.server.shutdown().await;
 }
+
+#[tokio::test]
+async fn collections_subresources_logs_and_reviews_need_their_own_permissions() {
+    let mut plugin = Plugin::start().await;
+    let pod = || Gvk::new("", "v1", "Pod");
+    let key: ObjectKey = "default/web".parse().unwrap();
+    let options = CallOptions::default;
+    let eviction =
+        || CallOptions { target: Some(key.clone()), subresource: Some("eviction".to_owned()), ..options() };
+    let evict = || {
+        let body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web", "namespace": "default"}});
+        ClientVerb::Create(body.to_string().into_bytes())
+    };
+    let may = |verb: &str, name: &str| ClientVerb::May {
+        verb: verb.to_owned(),
+        subresource: String::new(),
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+    };
+    let collection = || CallOptions { namespace: Some("default".to_owned()), ..options() };
+    for (verb, options, missing) in [
+        (evict(), eviction(), "pods/eviction"),
+        (ClientVerb::PodLog(key.clone()), options(), "pods/log"),
+        (ClientVerb::DeleteCollection, collection(), "deletecollection"),
+    ] {
+        let refused = plugin.call_for(pod(), verb, options).await.map(drop).unwrap_err();
+        assert_eq!(reason(&refused), Some(RefusalReason::Forbidden));
+        assert!(refused.message().contains(missing), "{}", refused.message());
+    }
+    let answer = plugin.call_for(pod(), may("delete", ""), options()).await.unwrap();
+    assert!(matches!(answer, ClientAnswer::May(false)), "{answer:?}");
+
+    let rules: Vec<Rule> = serde_json::from_value(json!([
+        {"groups": [""], "resources": ["pods", "pods/eviction", "pods/log"], "namespaces": ["default"],
+         "verbs": ["get", "create", "delete", "deletecollection"]},
+    ]))
+    .unwrap();
+    plugin.api_calls.grants = Grants::new(rules);
+    let body = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    let create = || ClientVerb::Create(body.to_string().into_bytes());
+    plugin.call_for(pod(), create(), options()).await.unwrap();
+    let answer = plugin.call_for(pod(), may("delete", "web"), options()).await.unwrap();
+    assert!(matches!(answer, ClientAnswer::May(true)), "{answer:?}");
+    let answer = plugin.call_for(pod(), evict(), eviction()).await.unwrap();
+    let ClientAnswer::Object(status) = answer else { panic!("{answer:?}") };
+    assert_eq!((status.kind(), status.key()), ("Status", &key), "a Status has the name of its object here");
+    let gone = plugin.call_for(pod(), ClientVerb::Get(key.clone()), options()).await.map(drop).unwrap_err();
+    assert_eq!(reason(&gone), None, "the server's answer: {}", gone.message());
+    plugin.call_for(pod(), create(), options()).await.unwrap();
+    let deleted = plugin.call_for(pod(), ClientVerb::DeleteCollection, collection()).await.unwrap();
+    assert!(matches!(deleted, ClientAnswer::Deleted(None)), "{deleted:?}");
+    assert!(plugin.call_for(pod(), ClientVerb::Get(key.clone()), options()).await.is_err());
+}
+
+#[tokio::test]
+async fn options_are_for_their_calls_only() {
+    let plugin = Plugin::start().await;
+    let key: ObjectKey = "default/a".parse().unwrap();
+    let body = || ClientVerb::Create(br#"{"metadata": {"name": "a", "namespace": "default"}}"#.to_vec());
+    let options = CallOptions::default;
+    for (verb, options, named) in [
+        (body(), CallOptions { target: Some(key.clone()), ..options() }, "name the subresource too"),
+        (body(), CallOptions { subresource: Some("x".to_owned()), ..options() }, "subresource"),
+        (ClientVerb::List, CallOptions { tail_lines: Some(1), ..options() }, "container, tailLines"),
+        (ClientVerb::List, CallOptions { target: Some(key.clone()), ..options() }, "name has no meaning"),
+        (ClientVerb::DeleteCollection, CallOptions { limit: 1, ..options() }, "limit"),
+        (
+            ClientVerb::DeleteCollection,
+            CallOptions { preconditions: Some(Default::default()), ..options() },
+            "preconditions",
+        ),
+        (
+            ClientVerb::Delete(key.clone()),
+            CallOptions { resource_version: Some("1".to_owned()), ..options() },
+            "resourceVersion",
+        ),
+        (
+            ClientVerb::PodLog(key.clone()),
+            CallOptions { subresource: Some("log".to_owned()), ..options() },
+            "pod-log",
+        ),
+    ] {
+        let refused = plugin.call(verb, options).await.map(drop).unwrap_err();
+        assert_eq!(reason(&refused), Some(RefusalReason::Invalid));
+        assert!(refused.message().contains(named), "{named}: {}", refused.message());
+    }
+    assert_eq!(plugin.requests.0.load(Relaxed), 0);
+}
