@@ -121,7 +121,7 @@ fn a_failed_event_comes_again_merged_with_newer_ones_and_a_terminal_one_does_not
     assert_eq!(log(&world), [""; 0], "it waits for its delay");
     world.advance(Duration::from_millis(5));
     world.settle(&mut logger);
-    assert_eq!(log(&world), ["add maps default/a initial=true"], "and is still an addition");
+    assert_eq!(log(&world), ["add maps default/a initial=false"], "and is still an addition");
 }
 
 /// Requeues each key of a batch.

@@ -193,6 +193,7 @@ impl World {
             {
                 event.due = now + backoff(event.attempts).max(delay(&failure));
                 event.attempts += 1;
+                event.is_initial = false;
                 // Newer events of the object wait with it.
                 let newer = std::mem::take(&mut state.pending);
                 let (newer, others): (Vec<_>, Vec<_>) =
