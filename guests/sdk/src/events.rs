@@ -139,7 +139,7 @@ impl<'a> Event<'a> {
         self
     }
 
-    /// Adds an annotation to the Event itself; at most 32, of 4 KiB in all.
+    /// Adds an annotation to the Event itself; at most 32, of 8 KiB in all.
     #[must_use]
     pub fn annotation(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.annotations.push((name.into(), value.into()));

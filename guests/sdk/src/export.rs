@@ -310,3 +310,53 @@ macro_rules! __export {
         $crate::bindings::state::export_state!(__Export with_types_in $crate::bindings::state);
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Counter(u8);
+
+    impl State for Counter {
+        fn save(&self) -> Option<Vec<u8>> {
+            Some(vec![self.0])
+        }
+
+        fn restore(&mut self, saved: &[u8]) -> Result<(), String> {
+            self.0 = 99;
+            self.0 = *saved.first().ok_or("nothing was saved")?;
+            Ok(())
+        }
+    }
+
+    thread_local! {
+        static SLOT: Slot<Counter> = const { RefCell::new(None) };
+    }
+
+    fn new(_config: &Config) -> Result<Counter, String> {
+        Ok(Counter(1))
+    }
+
+    #[test]
+    fn state_is_handed_over_and_a_failed_restore_leaves_a_new_one() {
+        assert_eq!(save(&SLOT), None, "there was no call yet");
+        restore(&SLOT, new, &[7]).unwrap();
+        assert_eq!(save(&SLOT), Some(vec![7]));
+        SLOT.set(None);
+        assert_eq!(restore(&SLOT, new, &[]).unwrap_err(), "nothing was saved");
+        assert_eq!(with_state(&SLOT, new, |counter| counter.0), Ok(1));
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_made_fails_every_key_for_good() {
+        thread_local! {
+            static NONE: Slot<Counter> = const { RefCell::new(None) };
+        }
+        let refused = with_state(&NONE, |_| Err("no".to_owned()), |_: &mut Counter| Vec::new());
+        let answers: Vec<Result<(), raw::Failure>> = results(refused, 2);
+        assert!(
+            answers.iter().all(|answer| answer.as_ref().is_err_and(|it| it.retry == raw::Retry::Terminal))
+        );
+        assert_eq!(answers.len(), 2);
+    }
+}

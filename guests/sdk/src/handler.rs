@@ -65,8 +65,8 @@ pub trait EventHandler: Sized + 'static {
         events.iter().map(handle).collect()
     }
 
-    /// All objects of the first list of a watch were delivered, and their events were handled or dropped. `watch` is the
-    /// name of the watch.
+    /// All objects of the first list of a watch were delivered once, whether their events were handled or failed. `watch`
+    /// is the name of the watch.
     fn on_synced(&mut self, ctx: &Context, watch: &str) {
         let _ = (ctx, watch);
     }
@@ -93,7 +93,7 @@ pub struct Added<'call> {
     pub key: Key,
     /// The object.
     pub object: Object<'call>,
-    /// Whether it is of the first list.
+    /// Whether it is of the first list, and delivered for the first time.
     pub is_initial: bool,
 }
 

@@ -121,7 +121,7 @@ fn a_failed_event_comes_again_merged_with_newer_ones_and_a_terminal_one_does_not
     assert_eq!(log(&world), [""; 0], "it waits for its delay");
     world.advance(Duration::from_millis(5));
     world.settle(&mut logger);
-    assert_eq!(log(&world), ["add maps default/a initial=true"], "and is still an addition");
+    assert_eq!(log(&world), ["add maps default/a initial=false"], "and is still an addition");
 }
 
 /// Requeues each key of a batch.
@@ -184,6 +184,42 @@ fn a_plugin_that_never_rests_is_found() {
     let world = World::of::<Restless>(json!({}));
     world.create_object(map("a", json!({})));
     world.settle(&mut world.start::<Restless>());
+}
+
+/// Answers each change of a ConfigMap with another one.
+struct Echo {
+    count: u32,
+}
+
+#[pilothouse_sdk::event_handler]
+impl EventHandler for Echo {
+    fn describe(_config: &Config) -> Result<Descriptor, String> {
+        Ok(Descriptor::new("echo").watch(Watch::new(CONFIG_MAP)))
+    }
+
+    fn new(_config: &Config) -> Result<Self, String> {
+        Ok(Self { count: 0 })
+    }
+
+    fn on_events(&mut self, ctx: &Context, events: &[Event<'_>]) -> Vec<Result<(), Failure>> {
+        self.count += 1;
+        let data = json!({"data": {"count": self.count.to_string()}});
+        let write = WriteOptions::default();
+        let answer = |event: &Event<'_>| {
+            ctx.client().patch_merge(&CONFIG_MAP, event.key(), &data, &write)?;
+            Ok(())
+        };
+        events.iter().map(answer).collect()
+    }
+}
+
+#[test]
+#[should_panic(expected = "the plugin does not come to rest")]
+fn handlers_that_never_rest_are_found() {
+    let world = World::of::<Echo>(json!({}));
+    world.grant(&Permission::new("", ["configmaps"]).verbs(["patch"]));
+    world.create_object(map("a", json!({})));
+    world.settle(&mut world.start::<Echo>());
 }
 
 /// A world in which everything that a test asks for is granted.

@@ -170,3 +170,26 @@ fn nonsense_is_refused_and_never_a_panic() {
     let error = client.create(&MAP, &map("huge", &[("k", &huge)]), &write).unwrap_err();
     assert!(error.refusal().is_some_and(pilothouse_sdk::Refusal::is_over_limit), "{error}");
 }
+
+#[test]
+fn a_list_of_any_length_is_whole_and_in_order() -> Result<(), Failure> {
+    let world = world();
+    let names: Vec<String> = (0..5_000).map(|n| format!("m{n:04}")).collect();
+    for name in &names {
+        world.create(&map(name, &[]));
+    }
+    let ctx = world.context();
+    let keys: Vec<Key> = ctx.cache().keys(&MAP, &Query::all())?.collect();
+    assert!(keys.iter().map(|key| &key.name).eq(&names));
+    let mut objects = ctx.cache().list(&MAP, &Query::all().namespace("default"))?;
+    assert_eq!(objects.next().transpose()?.map(|object| object.name()).as_deref(), Some("m0000"));
+    assert_eq!(objects.remaining(), 4_999);
+    let rest: Vec<String> =
+        objects.map(|object| object.map(|object| object.name())).collect::<Result<_, _>>()?;
+    assert_eq!(rest, names[1..]);
+    assert_eq!(ctx.list::<ConfigMap>()?.count(), 5_000);
+    assert_eq!(ctx.cache().keys(&MAP, &Query::all().limit(7))?.count(), 7);
+    let some = ctx.cache().get_many(&MAP, &[key("m0001"), key("none")])?;
+    assert!(some[0].is_some() && some[1].is_none());
+    Ok(())
+}

@@ -257,3 +257,59 @@ fn a_child_has_one_controller_of_its_own_namespace() {
     let unborn = Foo::new(&Key::namespaced("x", "z"), 1);
     assert!(set_controller_reference(&unborn, &mut elsewhere).unwrap_err().message().contains("no UID"));
 }
+
+#[test]
+fn a_status_with_a_list_is_written_for_the_version_that_was_read_only() {
+    let (world, _) = started();
+    let (ctx, found) = (world.context(), world.get::<Foo>(&key()).unwrap());
+    // Another controller adds its condition.
+    world.modify::<Foo>(&key(), |other| {
+        let condition = Condition::new("Other", true, "Added", "");
+        other.status.as_mut().unwrap().conditions.push(condition);
+    });
+    let mut status = found.status.clone().unwrap();
+    status.conditions.set_condition(&ctx, Condition::new("Ready", true, "Replicas", "now"));
+    assert!(ctx.patch_status(&found, &status).unwrap_err().is_conflict());
+    // Without a list nothing can be lost.
+    let mut status = found.status.clone().unwrap();
+    status.available = 9;
+    assert_eq!(ctx.patch_status(&found, &status).unwrap(), Written::Changed);
+    let conditions = world.get::<Foo>(&key()).unwrap().status.unwrap().conditions;
+    assert!(conditions.is_condition_true("Other"));
+}
+
+#[test]
+fn permissions_come_from_the_types_and_the_namespaces_of_their_watches() {
+    let descriptor = Descriptor::new("a")
+        .watch(Watch::of::<Foo>().namespaces(["x", "y"]))
+        .owns::<Deployment>()
+        .watch(Watch::new(Kind::core("v1", "Pod")))
+        .writes::<Deployment>(Verb::APPLY)
+        .writes::<Deployment>([Verb::Delete])
+        .writes::<Foo>([Verb::Patch])
+        .writes_status::<Foo>();
+    let written: Value = pilothouse_sdk::serde_json::from_slice(&descriptor.to_json().unwrap()).unwrap();
+    assert_eq!(
+        written["permissions"],
+        json!([
+            {
+                "groups": ["example.com"], "resources": ["foos"], "verbs": ["get", "list", "watch", "patch"],
+                "namespaces": ["x", "y"],
+            },
+            {
+                "groups": ["apps"], "resources": ["deployments"],
+                "verbs": ["get", "list", "watch", "create", "patch", "delete"], "namespaces": ["*"],
+            },
+            {
+                "groups": ["example.com"], "resources": ["foos/status"], "verbs": ["update", "patch"],
+                "namespaces": ["x", "y"],
+            },
+        ])
+    );
+    assert_eq!(
+        written["watches"][1]["map"],
+        json!({"type": "owner", "group": "example.com", "kind": "Foo", "controllerOnly": true})
+    );
+    let mistake = Descriptor::new("a").owns::<Deployment>().to_json().unwrap_err();
+    assert!(mistake.contains("needs a watch of the owner before it"), "{mistake}");
+}

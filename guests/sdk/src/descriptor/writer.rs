@@ -1,5 +1,5 @@
 //! [`Writer`]: the JSON of the parts of a descriptor. Written by hand, since every component has this code, and serde's is
-//! several times larger.
+//! several times larger. Its functions are not inlined for the same reason: a descriptor is written once.
 
 /// One JSON object in the making.
 pub(super) struct Writer {
@@ -18,6 +18,7 @@ impl Writer {
     }
 
     /// A field whose value is a JSON text.
+    #[inline(never)]
     pub(super) fn raw(&mut self, name: &str, json: &str) {
         if self.skipped.iter().any(|skipped| skipped == name) {
             return;
@@ -30,6 +31,7 @@ impl Writer {
         self.json.push_str(json);
     }
 
+    #[inline(never)]
     pub(super) fn text(&mut self, name: &str, text: &str) {
         let mut json = String::new();
         string(&mut json, text);
@@ -37,12 +39,14 @@ impl Writer {
     }
 
     /// A text, if there is one.
+    #[inline(never)]
     pub(super) fn optional(&mut self, name: &str, text: Option<&str>) {
         if let Some(text) = text {
             self.text(name, text);
         }
     }
 
+    #[inline(never)]
     pub(super) fn number(&mut self, name: &str, number: Option<u32>) {
         if let Some(number) = number {
             self.raw(name, &number.to_string());
@@ -50,6 +54,7 @@ impl Writer {
     }
 
     /// A flag, if it is set.
+    #[inline(never)]
     pub(super) fn flag(&mut self, name: &str, flag: bool) {
         if flag {
             self.raw(name, "true");
@@ -57,11 +62,13 @@ impl Writer {
     }
 
     /// A list of JSON texts.
+    #[inline(never)]
     pub(super) fn list(&mut self, name: &str, values: &[String]) {
         self.raw(name, &format!("[{}]", values.join(",")));
     }
 
     /// A list of texts.
+    #[inline(never)]
     pub(super) fn texts(&mut self, name: &str, texts: &[String]) {
         let text = |text: &String| {
             let mut json = String::new();

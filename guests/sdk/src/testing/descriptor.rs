@@ -256,9 +256,6 @@ fn copy(from: &Value, to: &mut Value, path: &[String]) {
                 copy(element, &mut to[place], rest);
             }
         }
-        Value::Object(fields) if name == "[*]" => {
-            fields.iter().for_each(|(name, value)| copy(value, &mut to[name], rest));
-        }
         Value::Object(fields) => {
             if let Some(value) = fields.get(name) {
                 copy(value, &mut to[name], rest);

@@ -62,7 +62,7 @@ pub struct Call {
     pub result: Result<Outcome, Failure>,
 }
 
-/// Calls of one [`World::settle`]; a plugin that makes more never comes to rest.
+/// Reconciles, and calls of handlers, of one [`World::settle`]; a plugin that makes more never comes to rest.
 const CALLS: usize = 10_000;
 
 /// Keys of a call of a batch reconciler, and events of a call of handlers.
@@ -81,13 +81,19 @@ impl World {
     /// Failures and delayed keys wait for [`advance`](World::advance).
     ///
     /// # Panics
-    /// After 10,000 reconciles: a plugin whose own writes make it run again and again does so in a cluster too.
+    /// After 10,000 reconciles or calls of handlers: a plugin whose own writes make it run again and again does so in a
+    /// cluster too.
     pub fn settle<P: Plugin>(&self, plugin: &mut P) -> Vec<Call> {
         let ctx = self.context();
-        let mut calls = Vec::new();
+        let (mut calls, mut deliveries) = (Vec::new(), 0);
         loop {
             self.state().sync();
             let is_idle = !self.deliver(plugin, &ctx);
+            deliveries += usize::from(!is_idle);
+            assert!(
+                deliveries <= CALLS,
+                "the plugin does not come to rest: after {CALLS} calls of its handlers there were still events"
+            );
             if is_idle && !self.state().is_started {
                 self.start_watches(plugin, &ctx);
                 continue;
@@ -187,6 +193,7 @@ impl World {
             {
                 event.due = now + backoff(event.attempts).max(delay(&failure));
                 event.attempts += 1;
+                event.is_initial = false;
                 // Newer events of the object wait with it.
                 let newer = std::mem::take(&mut state.pending);
                 let (newer, others): (Vec<_>, Vec<_>) =

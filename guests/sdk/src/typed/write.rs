@@ -48,19 +48,23 @@ impl Context {
     /// # Errors
     /// See [`client`](crate::client).
     pub fn apply<K: Resource>(&self, object: &K) -> Result<Written, Error> {
-        let (kind, key) = (Kind::of::<K>(), object.key());
-        let mut wanted = without_status(to_value(object)?);
+        self.apply_value(&Kind::of::<K>(), &object.key(), without_status(to_value(object)?))
+    }
+
+    /// The part of an apply that is the same for all types.
+    fn apply_value(&self, kind: &Kind, key: &Key, mut wanted: Value) -> Result<Written, Error> {
         let hash = format!("{:016x}", fnv1a(&wanted.to_string()));
         annotate(&mut wanted, &hash);
         // A refusal only means that nothing is known: the kind is not watched, or may not be read.
-        let cached = self.cache().get(&kind, &key).ok().flatten();
+        let cached = self.cache().get(kind, key).ok().flatten();
         if let Some(cached) = &cached
+            // It is among the fields, too; most objects that differ are not read for it.
             && cached.annotation(APPLIED).as_deref() == Some(&hash)
             && contains(&cached.parse::<Value>()?, &wanted)
         {
             return Ok(Written::Unchanged);
         }
-        let applied = self.client().apply(&kind, &key, &wanted, &ApplyOptions::force())?;
+        let applied = self.client().apply(kind, key, &wanted, &ApplyOptions::force())?;
         Ok(match cached {
             Some(cached) if cached.resource_version() == applied.resource_version() => Written::Unchanged,
             Some(_) => Written::Changed,
@@ -120,13 +124,25 @@ impl Context {
             .and_then(|mut object| object.get_mut("status").map(Value::take))
             .filter(|status| !status.is_null())
             .unwrap_or_else(|| Value::Object(Map::new()));
-        let Some(patch) = merge_patch(&present, &wanted) else { return Ok(Written::Unchanged) };
+        let version = object.metadata().resource_version();
+        self.patch_status_value(&Kind::of::<K>(), &object.key(), version, &present, &wanted)
+    }
+
+    /// The part of a patch of the status that is the same for all types.
+    fn patch_status_value(
+        &self,
+        kind: &Kind,
+        key: &Key,
+        version: &str,
+        present: &Value,
+        wanted: &Value,
+    ) -> Result<Written, Error> {
+        let Some(patch) = merge_patch(present, wanted) else { return Ok(Written::Unchanged) };
         let mut body = json!({"status": patch});
-        if replaces_list(&body) && !object.metadata().resource_version().is_empty() {
-            body["metadata"] = json!({"resourceVersion": object.metadata().resource_version()});
+        if replaces_list(&body) && !version.is_empty() {
+            body["metadata"] = json!({"resourceVersion": version});
         }
-        let (kind, key) = (Kind::of::<K>(), object.key());
-        self.client().patch_merge(&kind, &key, &body, &WriteOptions::status())?;
+        self.client().patch_merge(kind, key, &body, &WriteOptions::status())?;
         Ok(Written::Changed)
     }
 

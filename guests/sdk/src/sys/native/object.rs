@@ -210,7 +210,6 @@ pub(crate) fn select(value: &Value, pointer: &str) -> Option<Value> {
         None => value.pointer(pointer).cloned(),
         Some((before, after)) => match value.pointer(before)? {
             Value::Array(elements) => Some(selected(elements.iter(), after)),
-            Value::Object(fields) => Some(selected(fields.values(), after)),
             _ => None,
         },
     }
