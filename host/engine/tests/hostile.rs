@@ -168,23 +168,20 @@ fn patient() -> Limits {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_attack_ends_with_a_fault_that_names_its_limit() -> Result<()> {
-    for (config, kind, words) in [
-        (json!({"mode": "many-pointers"}), FaultKind::Limit, "with 20000 pointers, at most 64"),
-        (json!({"mode": "whole-objects"}), FaultKind::Limit, "the empty pointer"),
-        (
-            json!({"mode": "large-answer", "count": 64}),
-            FaultKind::Limit,
-            "exceeds 16777216 bytes (limits.answerBytes)",
-        ),
-        (json!({"mode": "kept-handles"}), FaultKind::Limit, "exceed 8388608 bytes (limits.handleBytes)"),
-        (json!({"mode": "kept-pages"}), FaultKind::Limit, "exceed 8388608 bytes (limits.handleBytes)"),
+async fn each_attack_is_refused_with_the_name_of_its_limit() -> Result<()> {
+    for (config, words) in [
+        (json!({"mode": "many-pointers"}), "with 20000 pointers, at most 64"),
+        (json!({"mode": "whole-objects"}), "the empty pointer"),
+        (json!({"mode": "large-answer", "count": 64}), "exceeds 16777216 bytes (limits.answerBytes)"),
+        (json!({"mode": "kept-handles"}), "exceed 8388608 bytes (limits.handleBytes)"),
+        (json!({"mode": "kept-pages"}), "exceed 8388608 bytes (limits.handleBytes)"),
     ] {
         let limits = Limits { handle_bytes: 8 << 20, ..patient() };
         let answers = Attack::new(config.clone(), limits).await?.reconcile(&["bad"]).await?;
-        let fault = answers[0].as_ref().expect_err("a call beyond its limit");
-        assert_eq!(fault.kind, kind, "{config}: {fault}");
-        assert!(fault.message.contains(words), "{config}: {fault}");
+        // The guest answers what it was told.
+        let answer = answers[0].as_ref().expect("no fault: 0.2 has an error for it");
+        let failure = answer.as_ref().expect_err("a call beyond its limit");
+        assert!(failure.message.contains(words), "{config}: {failure:?}");
     }
     Ok(())
 }
@@ -194,7 +191,8 @@ async fn the_room_for_an_answer_shrinks_with_what_the_call_holds() -> Result<()>
     let attack = Attack::new(json!({"mode": "kept-pages"}), patient()).await?;
     attack.reconcile(&["bad"]).await?;
     let room = attack.host.room.lock().unwrap().clone();
-    assert_eq!(room[0], 64 << 20);
+    // The options of the list have a handle too.
+    assert!((63 << 20..64 << 20).contains(&room[0]), "{room:?}");
     assert!(room.windows(2).all(|pair| pair[0] - pair[1] >= 4 << 20), "{room:?}");
     assert_eq!(room.len(), 16, "the sixteenth page of 4 MiB does not fit");
     Ok(())
@@ -217,16 +215,15 @@ async fn a_refused_write_of_megabytes_is_charged() -> Result<()> {
 async fn a_write_that_is_done_is_answered_whatever_its_answer_weighs_and_one_without_room_is_not_sent()
 -> Result<()> {
     let limits = Limits { cpu_per_call: Duration::from_millis(200), handle_bytes: 64 << 10, ..patient() };
-    for (bytes, kind) in [(100, FaultKind::Cpu), (64 << 10, FaultKind::Limit)] {
+    for (bytes, is_sent) in [(100, true), (64 << 10, false)] {
         let mut attack = Attack::new(json!({"mode": "refused-writes", "bytes": bytes}), limits).await?;
         Arc::get_mut(&mut attack.host).expect("no instance has it").writes = true;
         let answers = attack.reconcile(&["bad"]).await?;
         let fault = answers[0].as_ref().expect_err("writes without an end");
-        assert_eq!(fault.kind, kind, "{fault}");
+        assert_eq!(fault.kind, FaultKind::Cpu, "{fault}");
         // Each answer exceeds the limit by itself.
         let calls = attack.host.calls.load(Relaxed);
-        assert_eq!(calls > 1, kind == FaultKind::Cpu, "{calls} writes");
-        assert_eq!(calls == 0, kind == FaultKind::Limit, "{calls} writes");
+        assert!(if is_sent { calls > 1 } else { calls == 0 }, "{calls} writes");
     }
     Ok(())
 }
