@@ -5,7 +5,7 @@
 //! ```text
 //!   typed  dynamic  retry_watcher             other forms of the same verbs
 //!   rest  scale
-//!   list  watch  discovery                    what a client can ask for
+//!   list  watch  discovery  subresources      what a client can ask for
 //!   verbs
 //!   client                                    one call: identity, limits, retries; its response or error
 //!   config                                    kubeconfig or service account: makes all below

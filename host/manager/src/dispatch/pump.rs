@@ -276,7 +276,8 @@ impl Pump {
                 if !self.may_call().await {
                     return false;
                 }
-                match AssertUnwindSafe(self.deliver(&mut warm, &batch)).catch_unwind().await {
+                let mut failed = Vec::new();
+                match AssertUnwindSafe(self.deliver(&mut warm, &batch, &mut failed)).catch_unwind().await {
                     Ok(Delivered::Later) => {}
                     Ok(Delivered::NotCalled) => {
                         warm.release();
@@ -289,12 +290,18 @@ impl Pump {
                     }
                     Ok(Delivered::Unanswered) if unanswered + 1 < MAX_UNANSWERED => unanswered += 1,
                     Ok(delivered) => {
-                        self.delivered(undelivered, &batch, delivered == Delivered::Answered);
+                        undelivered.events.drain(..batch.len());
+                        if delivered == Delivered::Answered {
+                            self.answered(undelivered, &batch, failed);
+                        } else {
+                            self.faulted(undelivered, &batch);
+                        }
                         break;
                     }
                     Err(panic) => {
                         warm.release();
                         plugin.task_panicked("the delivery of an event", &*panic);
+                        undelivered.events.drain(..batch.len());
                         break;
                     }
                 }
@@ -303,7 +310,6 @@ impl Pump {
                 self.pause(wait).await;
                 wait = (wait * 2).min(LONGEST_RETRY);
             }
-            undelivered.events.drain(..batch.len());
             alone = alone.saturating_sub(batch.len());
         }
         true
@@ -316,22 +322,38 @@ impl Pump {
         events.iter().take(most).take_while(|event| keys.insert(event.key())).cloned().collect()
     }
 
-    /// What follows for events after their call.
-    fn delivered(self: &Arc<Self>, undelivered: &mut Undelivered, batch: &[Event], is_answered: bool) {
+    /// A call was answered. Those that failed come again, each after its delay.
+    fn answered(
+        self: &Arc<Self>,
+        undelivered: &mut Undelivered,
+        batch: &[Event],
+        failed: Vec<(Event, Duration)>,
+    ) {
         let PumpSpec { plugin, generation, ring, .. } = &self.spec;
-        if generation.handles_batches {
-            if is_answered {
-                // Twice as many, up to the most.
-                let most = self.batch.load(Relaxed);
-                if batch.len() == most {
-                    self.batch.store((most * 2).min(MAX_BATCH), Relaxed);
-                }
+        if !generation.handles_batches {
+            return batch
+                .iter()
+                .for_each(|event| undelivered.keep_faulted(event.clone(), true, plugin, ring));
+        }
+        // Twice as many, up to the most.
+        let most = self.batch.load(Relaxed);
+        if batch.len() == most {
+            self.batch.store((most * 2).min(MAX_BATCH), Relaxed);
+        }
+        for (event, delay) in failed {
+            self.try_again(event, delay, &mut undelivered.events);
+        }
+    }
+
+    /// A call faulted, or was not answered for long.
+    fn faulted(self: &Arc<Self>, undelivered: &mut Undelivered, batch: &[Event]) {
+        let PumpSpec { plugin, generation, ring, .. } = &self.spec;
+        for event in batch {
+            if generation.handles_batches {
+                let delay = self.retries.failed(event.key(), Duration::ZERO);
+                self.try_again(event.clone(), delay, &mut undelivered.events);
             } else {
-                batch.iter().for_each(|event| _ = self.try_again(event.clone(), Duration::ZERO));
-            }
-        } else {
-            for event in batch {
-                undelivered.keep_faulted(event.clone(), is_answered, plugin, ring);
+                undelivered.keep_faulted(event.clone(), false, plugin, ring);
             }
         }
     }
@@ -355,7 +377,13 @@ impl Pump {
         }
     }
 
-    async fn deliver(self: &Arc<Self>, warm: &mut WarmInstance, batch: &[Event]) -> Delivered {
+    /// Makes one call. Events that the guest answered with a transient failure are added to `failed`, with the delay of each.
+    async fn deliver(
+        &self,
+        warm: &mut WarmInstance,
+        batch: &[Event],
+        failed: &mut Vec<(Event, Duration)>,
+    ) -> Delivered {
         let PumpSpec { plugin, generation, .. } = &self.spec;
         if !batch.iter().any(|event| self.passing(event).is_some()) {
             return Delivered::Answered;
@@ -390,7 +418,10 @@ impl Pump {
                 for (event, answer) in given.iter().zip(answers) {
                     match answer {
                         Ok(()) => self.retries.handled(event.key()),
-                        Err(failure) => self.failed(event, &failure, call),
+                        Err(failure) => {
+                            let delay = self.failed(event, &failure, call);
+                            failed.extend(delay.map(|delay| (Event::clone(event), delay)));
+                        }
                     }
                 }
                 Delivered::Answered
@@ -420,8 +451,8 @@ impl Pump {
         delivered
     }
 
-    /// The guest answered that it could not handle an event.
-    fn failed(self: &Arc<Self>, event: &Event, failure: &Failure, call: u64) {
+    /// The guest answered that it could not handle an event. The delay after which it comes again; none if it does not.
+    fn failed(&self, event: &Event, failure: &Failure, call: u64) -> Option<Duration> {
         let PumpSpec { plugin, generation, watch, .. } = &self.spec;
         let (key, message) = (event.key(), &failure.message);
         plugin.metrics().failed_events.inc();
@@ -429,7 +460,7 @@ impl Pump {
         let (kind, retry_in) = if failure.terminal {
             ("terminal", None)
         } else {
-            ("transient", Some(self.try_again(event.clone(), failure.retry_after.unwrap_or_default())))
+            ("transient", Some(self.retries.failed(key, failure.retry_after.unwrap_or_default())))
         };
         if plugin.may_log(message.len()) {
             tracing::warn!(
@@ -444,6 +475,7 @@ impl Pump {
                 "event not handled: {message}"
             );
         }
+        retry_in
     }
 
     /// Whether the guest is to be told that the first list was delivered.

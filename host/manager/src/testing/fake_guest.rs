@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use pilothouse_engine::{
     ContractVersion, Event, Failure, Fault, FaultKind, HostImports, LoadError, Outcome, ReasonSet, Request,
 };
-use pilothouse_object::ObjectKey;
 use pilothouse_plugin::{Limits, World};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
@@ -351,7 +350,7 @@ impl Guest for FakeGuest {
             [Event::Deleted { .. }] => "on-delete",
             _ => panic!("contract 0.1 has no batches"),
         };
-        let keys: Vec<_> = events.iter().map(|event| request(event.key())).collect();
+        let keys: Vec<_> = events.iter().map(request).collect();
         let answers = self.call_of(watch, function, &keys);
         Box::pin(async move { Ok(answers.await?.into_iter().map(|answer| answer.map(drop)).collect()) })
     }
@@ -373,6 +372,12 @@ impl Guest for FakeGuest {
     }
 }
 
-fn request(key: &ObjectKey) -> Request<'_> {
-    Request { key, attempt: 0, reasons: ReasonSet::default(), priority: 0 }
+/// An event as a call shows it: what happened stands for the reason.
+fn request<'a>(event: &'a Event<'_>) -> Request<'a> {
+    let bits = match event {
+        Event::Added { .. } => 1,
+        Event::Updated { .. } => 2,
+        Event::Deleted { .. } => 4,
+    };
+    Request { key: event.key(), attempt: 0, reasons: ReasonSet::of_bits(bits), priority: 0 }
 }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use pilothouse_engine::{Failure, FaultKind, Outcome};
 use pilothouse_plugin::World;
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::testing::{Calls, FakeComponent, GuestCall, IDLE_TTL, TestPlugin, done, fault};
@@ -129,6 +130,43 @@ async fn a_failed_event_is_merged_with_the_next_one_of_its_object() {
     fails.store(false, Relaxed);
     test.server.delete("ns/b");
     assert_eq!(calls.so_far().await, ["on-events ns/b"]);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_deletion_is_told_again_before_the_object_that_came_after_it() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = handler("sha256:h");
+    let permits = Arc::new(Semaphore::new(0));
+    let (held, failures) = (Arc::clone(&permits), Arc::new(AtomicUsize::new(2)));
+    let component = component.script(move |call| {
+        let (held, failures) = (Arc::clone(&held), Arc::clone(&failures));
+        async move {
+            if call.function == "on-events" {
+                held.acquire().await.unwrap().forget();
+            }
+            let is_deletion = |reasons: &Vec<&str>| reasons == &["deleted"];
+            let answer = |reasons| {
+                let fails = is_deletion(reasons)
+                    && failures.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
+                if fails { Err(failure(false)) } else { Ok(Outcome::Done) }
+            };
+            Ok(call.reasons.iter().map(answer).collect())
+        }
+    });
+    test.run(component).await;
+    assert_eq!(calls.next().await.function, "on-synced");
+    test.server.create("ns/a", json!({}));
+    assert_eq!(calls.next().await.reasons, [["added"]]);
+    // While the call is under way: both come out of the ring together.
+    test.server.delete("ns/a");
+    test.server.create("ns/a", json!({}));
+    permits.add_permits(100);
+    for wanted in ["deleted", "deleted", "deleted", "added"] {
+        assert_eq!(calls.next().await.reasons, [[wanted]]);
+    }
+    tokio::time::sleep(Duration::from_secs(10_000)).await;
+    assert_eq!(calls.so_far().await, [""; 0]);
     test.end().await;
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A task sleeps while there are such events. It ends with the pump; the next pump has all events at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Retries {
     }
 
     /// Counts a failure, and answers the delay.
-    fn failed(&self, key: &ObjectKey, at_least: Duration) -> Duration {
+    pub(super) fn failed(&self, key: &ObjectKey, at_least: Duration) -> Duration {
         self.any_failed.store(true, Relaxed);
         self.limiter.when(key).max(at_least)
     }
@@ -77,13 +77,19 @@ impl Retries {
 }
 
 impl Pump {
-    /// An event comes again after its delay, or with a later one of its key. Answers the delay.
-    pub(super) fn try_again(self: &Arc<Self>, event: Event, at_least: Duration) -> Duration {
+    /// An event comes again after its delay, or with a later one of its key. Those of its key that came out of the ring with it
+    /// go back too, in their order.
+    pub(super) fn try_again(self: &Arc<Self>, event: Event, delay: Duration, waiting: &mut VecDeque<Event>) {
         let retries = &self.retries;
         let key = event.key().clone();
-        let delay = retries.failed(&key, at_least);
-        if !self.spec.ring.put_in_front(event) {
-            return Duration::ZERO;
+        let (later, others): (Vec<Event>, Vec<Event>) = waiting.drain(..).partition(|other| *other.key() == key);
+        waiting.extend(others);
+        let mut is_held_back = true;
+        for event in std::iter::once(event).chain(later).rev() {
+            is_held_back &= self.spec.ring.put_in_front(event);
+        }
+        if !is_held_back {
+            return;
         }
         let mut due = retries.due.lock();
         due.keys.insert((Instant::now() + delay, key));
@@ -94,7 +100,6 @@ impl Pump {
         } else {
             retries.changed.notify_one();
         }
-        delay
     }
 
     async fn release_when_due(self: Arc<Self>) {
