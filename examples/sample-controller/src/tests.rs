@@ -72,6 +72,7 @@ fn the_status_follows_the_deployment() {
     assert_eq!(status.available_replicas, 0);
     assert!(!status.conditions.is_condition_true("Ready"));
 
+    events(&world);
     world.advance(Duration::from_secs(60));
     world.set_status(&DEPLOYMENT, &key("web"), json!({"availableReplicas": 2}));
     settle(&world, &mut controller);
@@ -80,6 +81,7 @@ fn the_status_follows_the_deployment() {
     let ready = status.conditions.condition("Ready").unwrap();
     assert_eq!((ready.status, ready.observed_generation), (ConditionStatus::True, Some(1)));
     assert_eq!(ready.last_transition_time, "2026-01-01T00:01:00Z");
+    assert_eq!(events(&world), [SYNCED]);
 }
 
 #[test]
@@ -92,8 +94,10 @@ fn the_number_of_replicas_is_kept_and_other_fields_of_the_deployment_stay() {
             web.spec["paused"] = true.into();
         });
     };
+    events(&world);
     scale(7);
     settle(&world, &mut controller);
+    assert_eq!(events(&world), [SYNCED]);
     assert_eq!(deployment(&world).spec["replicas"], 2);
     world.modify::<Foo>(&key("a"), |owner| owner.spec.replicas = 3);
     settle(&world, &mut controller);
