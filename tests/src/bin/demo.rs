@@ -16,7 +16,7 @@ use pilothouse_tests::{ControlPlane, Host, guests};
 const NODES: usize = 3;
 const PODS: usize = 12;
 const PHASES: [&str; 3] = ["Running", "Pending", "Succeeded"];
-const EXAMPLES: [&str; 3] = ["pods-per-node", "pod-log", "deployment-watcher"];
+const EXAMPLES: [&str; 3] = ["pods-per-node", "namespace-quota", "deployment-watcher"];
 /// Time limit until the ConfigMaps are right; a debug build compiles guests slowly.
 const PATIENCE: Duration = Duration::from_secs(120);
 

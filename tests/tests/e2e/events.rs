@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 pilothouse_tests::on_both_servers!(
     a_handler_is_told_the_history_of_each_key_in_order,
     what_happens_while_no_host_runs_is_told_at_the_next_start,
-    pod_log_says_what_became_of_each_pod,
     keys_that_handlers_put_on_the_queue_are_reconciled,
     schedules_call_on_time,
 );
@@ -182,62 +181,6 @@ fn what_happens_while_no_host_runs_is_told_at_the_next_start(server: Server) -> 
         !histories(&said(&stage, "events-only"))?.contains_key("goes"),
         "it is told of what it never saw"
     );
-    Ok(())
-}
-
-fn pod_log_says_what_became_of_each_pod(server: Server) -> Result<()> {
-    let stage = Stage::new(server, "pods")?;
-    let (cluster, namespace) = (&stage.cluster, stage.namespace);
-    let pod = |name: &str, app: &str| {
-        cluster.create(&json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"namespace": namespace, "name": name, "labels": {"app": app}},
-            "spec": {"containers": [{"name": "main", "image": "none"}]},
-        }))
-    };
-    pod("early", "web")?;
-    let config = json!({"namespaces": [namespace], "labelSelector": "app=web"});
-    stage.install("pod-log", "pod-log", &reader(&stage, "pod-log", "pods").config(config))?;
-    wait_for(&stage, "pod-log", "found pods/early: ")?;
-
-    pod("web", "web")?;
-    pod("other", "db")?;
-    wait_for(&stage, "pod-log", "added pods/web: ")?;
-    let phase = |name: &str, phase: &str| {
-        cluster.merge_status("v1/Pod", namespace, name, &json!({"status": {"phase": phase}}))
-    };
-    phase("web", "Running")?;
-    let line = wait_for(&stage, "pod-log", "updated pods/web: ")?;
-    assert!(line.message.contains("Pending") && line.message.contains("Running"), "{}", line.message);
-
-    // Out of the selector's view and back is a delete and an add.
-    let label =
-        |app: &str| cluster.merge("v1/Pod", namespace, "web", &json!({"metadata": {"labels": {"app": app}}}));
-    label("db")?;
-    wait_for(&stage, "pod-log", "deleted pods/web: last ")?;
-    label("web")?;
-    let added = || {
-        said(&stage, "pod-log").iter().filter(|line| line.message.starts_with("added pods/web: ")).count()
-            == 2
-    };
-    stage.host.wait_for("the pod to be back in view", SOON, added)?;
-
-    for name in ["early", "web", "other"] {
-        cluster.delete("v1/Pod", namespace, name)?;
-    }
-    wait_for(&stage, "pod-log", "deleted pods/early: last ")?;
-    let messages: Vec<String> = stage.host.wait_for("the end of the pod", SOON, || {
-        let lines = said(&stage, "pod-log").into_iter().map(|line| line.message);
-        let of_web: Vec<String> = lines.filter(|message| message.contains(" pods/web: ")).collect();
-        (of_web.iter().filter(|message| message.starts_with("deleted ")).count() == 2).then_some(of_web)
-    })?;
-    let events: Vec<&str> = messages.iter().filter_map(|message| message.split(' ').next()).collect();
-    let (told, end) = events.split_at(4);
-    assert_eq!(told, ["added", "updated", "deleted", "added"], "{messages:?}");
-    // That it is about to be deleted may be told by itself, or along with the deletion.
-    assert!(matches!(end, ["deleted"] | ["updated", "deleted"]), "{messages:?}");
-    let other = said(&stage, "pod-log").into_iter().find(|line| line.message.contains("pods/other"));
-    assert_eq!(other, None, "a pod that the selector hides");
     Ok(())
 }
 

@@ -15,6 +15,7 @@ mod deployment_watcher;
 mod dev;
 mod dev_toolchain;
 mod events;
+mod examples_controllers;
 mod grants;
 mod guest_events;
 mod host_lifecycle;

@@ -89,7 +89,7 @@ impl<'a> FleetHost<'a> {
             Manifest::new(plugin).grant(&[resource], &["get", "list", "watch"], &["*"])
         };
         let others = [
-            ("pod-log", "pod-log", everywhere("pod-log", "pods")),
+            ("pods", "probe", everywhere("pods", "pods").config(json!({"kind": "v1/Pod"}))),
             ("handlers", "handlers", everywhere("handlers", "configmaps")),
             ("services", "probe", everywhere("services", "services").config(json!({"kind": "v1/Service"}))),
             ("secrets", "probe", everywhere("secrets", "secrets").config(json!({"kind": "v1/Secret"}))),
