@@ -22,11 +22,18 @@ pub enum Tool {
     Kubectl,
     /// valgrind.
     Valgrind,
+    /// Python 3 with `venv`.
+    Python,
+    /// Node.js with npm.
+    Node,
+    /// clang and wit-bindgen.
+    C,
 }
 
 impl Tool {
     /// All tools.
-    pub const ALL: [Tool; 4] = [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind];
+    pub const ALL: [Tool; 7] =
+        [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind, Tool::Python, Tool::Node, Tool::C];
 
     /// The programs that must be on the PATH.
     pub fn programs(self) -> &'static [&'static str] {
@@ -35,6 +42,9 @@ impl Tool {
             Tool::Java => &["java", "javac", "mvn"],
             Tool::Kubectl => &["kubectl"],
             Tool::Valgrind => &["valgrind"],
+            Tool::Python => &["python3"],
+            Tool::Node => &["node", "npm"],
+            Tool::C => &["clang", "wit-bindgen"],
         }
     }
 
@@ -49,6 +59,9 @@ impl Tool {
                 "tests that run kubectl (it is also a part of the kube-apiserver that Go builds)"
             }
             Tool::Valgrind => "the count of the work queue's instructions",
+            Tool::Python => "the test at full length of the plugin in Python",
+            Tool::Node => "the test at full length of the plugin in JavaScript",
+            Tool::C => "the test at full length of the plugin in C",
         }
     }
 
@@ -61,6 +74,9 @@ impl Tool {
             }
             Tool::Kubectl => "install kubectl: https://kubernetes.io/docs/tasks/tools",
             Tool::Valgrind => "install valgrind: apt-get install valgrind",
+            Tool::Python => "install Python 3 with venv: apt-get install python3-venv",
+            Tool::Node => "install Node.js with npm: https://nodejs.org",
+            Tool::C => "install what guests/other-languages/c/README.md lists",
         }
     }
 

@@ -7,6 +7,7 @@ mod events_away;
 mod hot_reload;
 mod informer;
 mod leader_election;
+mod other_languages;
 mod other_workspaces;
 mod server_faults;
 mod service_accounts;
