@@ -82,7 +82,8 @@ impl Pump {
     pub(super) fn try_again(self: &Arc<Self>, event: Event, delay: Duration, waiting: &mut VecDeque<Event>) {
         let retries = &self.retries;
         let key = event.key().clone();
-        let (later, others): (Vec<Event>, Vec<Event>) = waiting.drain(..).partition(|other| *other.key() == key);
+        let (later, others): (Vec<Event>, Vec<Event>) =
+            waiting.drain(..).partition(|other| *other.key() == key);
         waiting.extend(others);
         let mut is_held_back = true;
         for event in std::iter::once(event).chain(later).rev() {
