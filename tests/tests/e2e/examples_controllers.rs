@@ -56,20 +56,20 @@ fn a_foo_has_a_deployment_until_it_goes(server: Server) -> Result<()> {
     let metadata = json!({"namespace": namespace, "name": "taken"});
     let taken = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": taken});
     cluster.create(&taken)?;
-    let foo = |name: &str, spec: Value| {
+    let make = |name: &str, spec: Value| {
         cluster.create(&json!({
             "apiVersion": "samplecontroller.example.com/v1alpha1", "kind": "Foo",
             "metadata": {"namespace": namespace, "name": name}, "spec": spec,
         }))
     };
     ensure!(
-        foo("many", json!({"deploymentName": "web", "replicas": 11})).is_err(),
+        make("many", json!({"deploymentName": "web", "replicas": 11})).is_err(),
         "the schema is not applied"
     );
-    ensure!(foo("unnamed", json!({})).is_err(), "the schema is not applied");
-    let example = foo("example", json!({"deploymentName": "web"}))?;
+    ensure!(make("unnamed", json!({})).is_err(), "the schema is not applied");
+    let example = make("example", json!({"deploymentName": "web"}))?;
     ensure!(example["spec"]["replicas"] == 1, "the default of the schema: {example}");
-    foo("late", json!({"deploymentName": "taken", "replicas": 3}))?;
+    make("late", json!({"deploymentName": "taken", "replicas": 3}))?;
 
     let deployment =
         |name: &str| Ok::<_, anyhow::Error>(cluster.get(DEPLOYMENT, namespace, name)?.unwrap_or_default());
