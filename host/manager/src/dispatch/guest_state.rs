@@ -41,12 +41,12 @@ impl GuestState {
             match guest.save().await {
                 Ok(Some(state)) if state.len() > most => {
                     let bytes = state.len();
-                    saver.warn("state", &format!(
+                    lost(&saver, &format!(
                         "the state has {bytes} bytes and is dropped: at most {most} are kept (limits.stateBytes)"
                     ));
                 }
                 Ok(state) => *saved = state,
-                Err(fault) => saver.warn("state", &format!("the state is lost: {fault}")),
+                Err(fault) => lost(&saver, &format!("the state is lost: {fault}")),
             }
         });
     }
@@ -59,8 +59,16 @@ impl GuestState {
         let saved = self.saved.lock().await.take();
         let Some(saved) = saved else { return Ok(()) };
         if let Err(refusal) = guest.restore(&saved).await? {
-            plugin.warn("state", &format!("the guest goes on without its state: {refusal}"));
+            lost(plugin, &format!("the guest goes on without its state: {refusal}"));
         }
         Ok(())
     }
+}
+
+/// The state of a plugin is lost: a line of the log, and the last error of its status.
+pub(crate) fn lost(plugin: &Plugin, message: &str) {
+    if plugin.may_log(message.len()) {
+        tracing::warn!(event = "plugin_state_lost", plugin = &**plugin.name(), "{message}");
+    }
+    plugin.record_error(message);
 }

@@ -241,14 +241,6 @@ impl Plugin {
         &self.guest_state
     }
 
-    /// Logs a warning about the plugin and shows it in the status, one for each `what`.
-    pub(crate) fn warn(&self, what: &'static str, message: &str) {
-        if self.may_log(message.len()) {
-            tracing::warn!(event = "plugin_warning", plugin = &*self.name, what, "{message}");
-        }
-        self.record_error(message);
-    }
-
     /// Whether a line of the host with so many bytes of the guest may be written: it counts as a line of the guest.
     pub(crate) fn may_log(&self, bytes: usize) -> bool {
         self.log_limit.allows(&self.name, bytes)

@@ -27,6 +27,7 @@ use tokio::time::Instant;
 pub(crate) use self::ledger::PoolBounds;
 use self::ledger::{Granted, Ledger, TenantId, Ticket, UsedBy};
 use crate::dispatch::guest::{Component, Guest};
+use crate::dispatch::guest_state;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
@@ -326,7 +327,7 @@ impl Lease {
             if let Some(state) = &generation.state
                 && let Err(fault) = state.restore(plugin, &mut *guest).await
             {
-                plugin.warn("state", &format!("the guest goes on without its state: {fault}"));
+                guest_state::lost(plugin, &format!("the guest goes on without its state: {fault}"));
                 guest = self.tenant.pool.instantiate_for(plugin, generation).await?;
             }
             generation.instance_made();
