@@ -119,9 +119,13 @@ fn push(store: &mut Store<StoreState>, object: &Object) -> wasmtime::Result<Reso
 
 fn wit_request(request: &Request<'_>) -> wit::Request {
     // Who asked for a key has no name of its own in 0.1.
-    let known = |name| if name == "manual" { "requeued" } else { name };
-    let mut reasons: Vec<String> = request.reasons.names().map(|name| known(name).to_owned()).collect();
-    reasons.dedup();
+    let mut reasons: Vec<String> = Vec::new();
+    for name in request.reasons.names() {
+        let known = if name == "manual" { "requeued" } else { name };
+        if !reasons.iter().any(|reason| reason == known) {
+            reasons.push(known.to_owned());
+        }
+    }
     wit::Request { key: wit_key(request.key), attempt: request.attempt, reasons }
 }
 
@@ -136,5 +140,22 @@ fn outcome(answer: Result<wit::Outcome, wit::Failure>) -> KeyAnswer {
             terminal: failure.kind == "terminal",
             retry_after: failure.retry_after.map(Duration::from_millis),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reasons::ReasonSet;
+
+    #[test]
+    fn an_operators_request_is_another_try_and_no_reason_is_there_twice() {
+        let key = "a/b".parse().unwrap();
+        let reasons = |bits| {
+            let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(bits), priority: 0 };
+            wit_request(&request).reasons
+        };
+        assert_eq!(reasons(1 << 8), ["requeued"]);
+        assert_eq!(reasons(1 << 8 | 1 << 7 | 1 << 5 | 1), ["added", "requeued", "scheduled"]);
     }
 }
