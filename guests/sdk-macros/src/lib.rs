@@ -24,13 +24,13 @@ pub fn batch_reconciler(arguments: TokenStream, item: TokenStream) -> TokenStrea
     export::expand(arguments, item, "batch_reconciler", "BatchReconciler")
 }
 
-/// Exports the world `event-handler` from an `impl EventHandler for …` block; arguments as of [`macro@reconciler`].
+/// Exports the world `event-handler` from an `impl EventHandler for …` block; with the arguments of [`macro@reconciler`].
 #[proc_macro_attribute]
 pub fn event_handler(arguments: TokenStream, item: TokenStream) -> TokenStream {
     export::expand(arguments, item, "event_handler", "EventHandler")
 }
 
-/// Exports the world `controller` from an `impl Controller for …` block; arguments as of [`macro@reconciler`].
+/// Exports the world `controller` from an `impl Controller for …` block; with the arguments of [`macro@reconciler`].
 #[proc_macro_attribute]
 pub fn controller(arguments: TokenStream, item: TokenStream) -> TokenStream {
     export::expand(arguments, item, "controller", "Controller")

@@ -167,7 +167,7 @@ impl Object<'_> {
     /// Parses the value at an RFC 6901 JSON pointer such as `/spec/nodeName`. Returns `None` if the value is missing or
     /// `null`.
     ///
-    /// In a name, write `/` as `~1` and `~` as `~0`. A segment `[*]` stands for each element of a list, such as
+    /// In a name, write `/` as `~1` and `~` as `~0`. A segment `[*]` selects every element of a list, such as
     /// `/spec/containers/[*]/image`; the value is then a list.
     ///
     /// # Errors

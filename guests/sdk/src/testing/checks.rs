@@ -51,7 +51,7 @@ impl State {
         refusal(raw::RefusalReason::NotWatched, message)
     }
 
-    /// Checks that the cache may be read for a kind and namespace; an empty one stands for all.
+    /// Checks that the cache may be read for a kind and namespace; an empty one means all.
     pub(super) fn check_list(&self, kind: &Kind, namespace: &str) -> Refused<()> {
         let mut watches = self.described.watches_of(kind).peekable();
         if watches.peek().is_none() {

@@ -58,7 +58,7 @@
 //!
 //! # What it does as the real ones do
 //! - **The API server**: resource versions and conflicts, UIDs, generations, `status` as a subresource, JSON and merge
-//!   patches, server-side apply with managers, conflicts and removal of what is no longer applied, finalizers and
+//!   patches, server-side apply with managers, conflicts and removal of fields that are no longer applied, finalizers and
 //!   deletion, deletion of owned objects, dry runs, selectors, pages, evictions, bindings, tokens, scales.
 //! - **The host**: only watched kinds can be read from the cache, only permissions that the descriptor asks for are
 //!   granted ([`World::revoke`] takes them away), indexes and projections are those of the descriptor, watches select, filter

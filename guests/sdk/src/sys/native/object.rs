@@ -204,7 +204,7 @@ impl Object {
     }
 }
 
-/// The value at a pointer, in which `[*]` stands for each element; the value is then a list.
+/// The value at a pointer, in which `[*]` selects every element; the value is then a list.
 pub(crate) fn select(value: &Value, pointer: &str) -> Option<Value> {
     match pointer.split_once("/[*]") {
         None => value.pointer(pointer).cloned(),
