@@ -1,10 +1,12 @@
 //! The errors of calls to the host, in two families: a [`Refusal`] comes from the host, and nothing was sent; an
-//! [`ApiStatus`] is the API server's answer. [`Error`] is either, or a body that does not have the form of a type.
+//! [`ApiStatus`] is the API server's answer. [`Error`] is either, or an error of the SDK's own: a body that does not have
+//! the form of its type, or an object with another controller.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::bindings::imports::types as raw;
+use crate::{Failure, Key, Kind, OwnerReference};
 
 /// Why the host refused a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -155,8 +157,39 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// The error of a live call, or of a call that reads a typed object.
+/// An object has another controller, and an object has at most one.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AlreadyOwned {
+    /// The kind of the object.
+    pub kind: Kind,
+    /// The key of the object.
+    pub key: Key,
+    /// Its controller.
+    pub controller: OwnerReference,
+    message: String,
+}
+
+impl AlreadyOwned {
+    pub(crate) fn new(kind: Kind, key: Key, controller: OwnerReference) -> Self {
+        let (object, other, name) = (kind.kind(), &controller.kind, &controller.name);
+        let message =
+            format!("{object} {key} has another controller, {other} {name}: rename or delete one of them");
+        Self { kind, key, controller, message }
+    }
+}
+
+impl fmt::Display for AlreadyOwned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for AlreadyOwned {}
+
+/// The error of a live call, or of a call that reads or writes a typed object. `?` makes a [`Failure`] of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Error {
     /// The host refused the call: a permission is missing, or the call is malformed. Nothing was sent.
     Refused(Refusal),
@@ -164,15 +197,22 @@ pub enum Error {
     Api(ApiStatus),
     /// The object does not have the form of the type.
     Decode(DecodeError),
+    /// The object has another controller. Nothing was sent.
+    AlreadyOwned(Box<AlreadyOwned>),
+    /// A closure of the plugin failed, such as that of [`Context::create_or_update`](crate::Context::create_or_update).
+    Failed(Failure),
 }
 
 impl Error {
-    /// The reason as text: that of the API server (`NotFound`), that of the host (`forbidden`), or `decode`.
+    /// The reason as text: that of the API server (`NotFound`), that of the host (`forbidden`), `decode`, `already-owned` or
+    /// `failed`.
     pub fn reason(&self) -> &str {
         match self {
             Self::Refused(refusal) => refusal.reason.as_str(),
             Self::Api(status) => &status.reason,
             Self::Decode(_) => "decode",
+            Self::AlreadyOwned(_) => "already-owned",
+            Self::Failed(_) => "failed",
         }
     }
 
@@ -180,7 +220,7 @@ impl Error {
     pub fn code(&self) -> u16 {
         match self {
             Self::Api(status) => status.code,
-            Self::Refused(_) | Self::Decode(_) => 0,
+            _ => 0,
         }
     }
 
@@ -190,6 +230,8 @@ impl Error {
             Self::Refused(refusal) => &refusal.message,
             Self::Api(status) => &status.message,
             Self::Decode(error) => &error.message,
+            Self::AlreadyOwned(error) => &error.message,
+            Self::Failed(failure) => failure.message(),
         }
     }
 
@@ -197,7 +239,7 @@ impl Error {
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
-            Self::Api(_) | Self::Decode(_) => None,
+            _ => None,
         }
     }
 
@@ -205,7 +247,7 @@ impl Error {
     pub fn status(&self) -> Option<&ApiStatus> {
         match self {
             Self::Api(status) => Some(status),
-            Self::Refused(_) | Self::Decode(_) => None,
+            _ => None,
         }
     }
 
@@ -222,6 +264,11 @@ impl Error {
     /// Whether an object of this name exists already.
     pub fn is_already_exists(&self) -> bool {
         self.has_reason(&["AlreadyExists"])
+    }
+
+    /// Whether the object has another controller.
+    pub fn is_already_owned(&self) -> bool {
+        matches!(self, Self::AlreadyOwned(_))
     }
 
     /// Whether the plugin's manifest ([`Error::is_grant_missing`]) or the API server does not allow the call.
@@ -263,6 +310,8 @@ impl fmt::Display for Error {
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Api(status) => status.fmt(f),
             Self::Decode(error) => error.fmt(f),
+            Self::AlreadyOwned(error) => error.fmt(f),
+            Self::Failed(failure) => failure.fmt(f),
         }
     }
 }
@@ -284,6 +333,24 @@ impl From<ApiStatus> for Error {
 impl From<DecodeError> for Error {
     fn from(error: DecodeError) -> Self {
         Self::Decode(error)
+    }
+}
+
+impl From<AlreadyOwned> for Error {
+    fn from(error: AlreadyOwned) -> Self {
+        Self::AlreadyOwned(Box::new(error))
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Failure::from(error).into()
     }
 }
 

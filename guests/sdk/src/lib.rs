@@ -88,7 +88,7 @@ pub use controller::Controller;
 pub use descriptor::{
     Delivery, Descriptor, Index, Map, Permission, Predicate, Projection, RateLimiter, Schedule, Verb, Watch,
 };
-pub use error::{ApiStatus, DecodeError, Error, Refusal, RefusalReason, StatusCause};
+pub use error::{AlreadyOwned, ApiStatus, DecodeError, Error, Refusal, RefusalReason, StatusCause};
 pub use failure::Failure;
 pub use handler::{Added, Deleted, Event, EventHandler, Updated};
 pub use key::Key;

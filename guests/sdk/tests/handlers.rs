@@ -19,10 +19,6 @@ impl EventHandler for Logger {
         Ok(Descriptor::new("logger").watch(Watch::new(CONFIG_MAP).name("maps").label_selector("log=yes")))
     }
 
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
-    }
-
     fn on_add(&mut self, ctx: &Context, event: &Added<'_>) -> Result<(), Failure> {
         assert_eq!(ctx.cluster(), event.object.cluster());
         info!("add {} {} initial={}", event.watch, event.key, event.is_initial);
@@ -168,10 +164,6 @@ impl Reconciler for Restless {
         Ok(Descriptor::new("restless").watch(Watch::new(CONFIG_MAP)))
     }
 
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
-    }
-
     fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
         ctx.queue().add(&request.key)?;
         Ok(Outcome::Done)
@@ -220,6 +212,67 @@ fn handlers_that_never_rest_are_found() {
     world.grant(&Permission::new("", ["configmaps"]).verbs(["patch"]));
     world.create_object(map("a", json!({})));
     world.settle(&mut world.start::<Echo>());
+}
+
+/// Reconciles ConfigMaps: new ones, those whose `data.on` is true, and what they map to.
+struct Filtered;
+
+#[pilothouse_sdk::reconciler]
+impl Reconciler for Filtered {
+    fn describe(_config: &Config) -> Result<Descriptor, String> {
+        let is_on = Predicate::field_equals("/data/on", "yes");
+        let changed = Predicate::any([Predicate::on_add(), is_on]);
+        Ok(Descriptor::new("filtered")
+            .watch(Watch::new(CONFIG_MAP).predicate(changed).map(Map::itself()).map(Map::annotation("tells")))
+            .watch(Watch::new(POD).predicate(!Predicate::on_update()).map(Map::all_keys(&CONFIG_MAP)))
+            .index(Index::by_annotation(CONFIG_MAP, "by-teller", "tells")))
+    }
+
+    fn reconcile(&mut self, _ctx: &Context, _request: &Request) -> Result<Outcome, Failure> {
+        Ok(Outcome::Done)
+    }
+}
+
+#[test]
+fn events_that_pass_the_predicates_reconcile_the_keys_of_all_maps() {
+    let world = World::of::<Filtered>(json!({}));
+    world.grant(&Permission::new("", ["configmaps", "pods"]).verbs(["*"]));
+    let mut filtered = world.start::<Filtered>();
+    let mut settle = || {
+        let calls = world.settle(&mut filtered).into_iter();
+        calls.map(|call| format!("{} {}", call.key, call.reasons)).collect::<Vec<_>>()
+    };
+    let mut told = map("a", json!({}));
+    told["metadata"]["annotations"] = json!({"tells": "other/x"});
+    world.create_object(told.clone());
+    world.create_object(map("b", json!({})));
+    assert_eq!(settle(), ["default/a added", "other/x owned", "default/b added"]);
+    let context = world.context();
+    assert_eq!(context.cache().by_index(&CONFIG_MAP, "by-teller", "other/x").unwrap().remaining(), 1);
+
+    set(&world, "a", json!({"on": "no"}));
+    assert_eq!(settle(), [""; 0]);
+    set(&world, "a", json!({"on": "yes"}));
+    assert_eq!(settle(), ["default/a updated"]);
+    set(&world, "a", json!({"on": "no"}));
+    world.delete(&CONFIG_MAP, &key("a"));
+    assert_eq!(settle(), [""; 0], "the last state of the deleted one is judged");
+
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "x", "name": "p"}});
+    world.create_object(map("c", json!({})));
+    settle();
+    world.create_object(pod);
+    assert_eq!(settle(), ["default/b owned", "default/c owned"]);
+    world.set_status(&POD, &Key::namespaced("x", "p"), json!({"phase": "Running"}));
+    assert_eq!(settle(), [""; 0]);
+    world.delete(&POD, &Key::namespaced("x", "p"));
+    assert_eq!(settle(), ["default/b owned", "default/c owned"]);
+}
+
+#[test]
+#[should_panic(expected = "no watch of it has the map self")]
+fn all_keys_of_a_kind_need_a_watch_of_it() {
+    World::new(&Descriptor::new("a").watch(Watch::new(POD).map(Map::all_keys(&CONFIG_MAP))));
 }
 
 /// A world in which everything that a test asks for is granted.

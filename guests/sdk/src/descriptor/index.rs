@@ -16,11 +16,12 @@ pub struct Index {
     split: Option<String>,
 }
 
-/// The source of the values: exactly one of three fields of the schema.
+/// The source of the values: exactly one of four fields of the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Values {
     Path(String),
     Label(String),
+    Annotation(String),
     Owner,
 }
 
@@ -34,6 +35,11 @@ impl Index {
     /// Indexes the value of a label.
     pub fn by_label(kind: Kind, name: impl Into<String>, label: impl Into<String>) -> Self {
         Self::new(kind, name.into(), Values::Label(label.into()))
+    }
+
+    /// Indexes the value of an annotation.
+    pub fn by_annotation(kind: Kind, name: impl Into<String>, annotation: impl Into<String>) -> Self {
+        Self::new(kind, name.into(), Values::Annotation(annotation.into()))
     }
 
     /// Indexes the UIDs of the object's owners.
@@ -65,6 +71,7 @@ impl Index {
         match &self.values {
             Values::Path(path) => writer.text("path", path),
             Values::Label(label) => writer.text("label", label),
+            Values::Annotation(annotation) => writer.text("annotation", annotation),
             Values::Owner => writer.flag("owner", true),
         }
         writer.optional("where", self.only_where.as_deref());

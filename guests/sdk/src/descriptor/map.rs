@@ -1,11 +1,12 @@
-//! [`Map`]: the mapping of a changed object to the keys to reconcile. Part of a [`Watch`](crate::Watch). The host
+//! [`Map`]: a mapping of a changed object to the keys to reconcile. Part of a [`Watch`](crate::Watch). The host
 //! evaluates the map, so a change of a key that is queued already does not call the plugin.
 
+use super::KindFields;
 use super::writer::Writer;
 use crate::Kind;
 
-/// Maps a changed object to the keys to reconcile. The maps of owners, labels and fields return the keys of the old
-/// **and** the new state, so a former owner is reconciled too.
+/// Maps a changed object to the keys to reconcile. The maps of owners, labels, annotations and fields return the keys of
+/// the old **and** the new state, so a former owner is reconciled too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map(Rule);
 
@@ -14,7 +15,9 @@ enum Rule {
     Itself,
     Owner { group: String, kind: String, controller_only: bool },
     Label { name: String, same_namespace: bool },
+    Annotation { name: String, same_namespace: bool },
     Field { path: String, same_namespace: bool },
+    AllKeys(KindFields),
     Handler,
 }
 
@@ -44,6 +47,16 @@ impl Map {
         Self(Rule::Label { name: name.into(), same_namespace: true })
     }
 
+    /// The value of an annotation, which is the key: `name`, or `namespace/name`.
+    pub fn annotation(name: impl Into<String>) -> Self {
+        Self(Rule::Annotation { name: name.into(), same_namespace: false })
+    }
+
+    /// The value of an annotation, which is a name in the object's own namespace.
+    pub fn annotation_in_namespace(name: impl Into<String>) -> Self {
+        Self(Rule::Annotation { name: name.into(), same_namespace: true })
+    }
+
     /// The string at a JSON pointer, which is the key: `name`, or `namespace/name`.
     pub fn field(path: impl Into<String>) -> Self {
         Self(Rule::Field { path: path.into(), same_namespace: false })
@@ -52,6 +65,25 @@ impl Map {
     /// The string at a JSON pointer, which is a name in the object's own namespace.
     pub fn field_in_namespace(path: impl Into<String>) -> Self {
         Self(Rule::Field { path: path.into(), same_namespace: true })
+    }
+
+    /// The keys of all cached objects of another watched kind: a change reconciles every one of them. That kind needs a
+    /// watch whose own map is [`Map::itself`].
+    ///
+    /// ```
+    /// # use pilothouse_sdk::prelude::*;
+    /// # #[derive(Resource, Serialize, Deserialize)]
+    /// # #[resource(group = "example.com", version = "v1")]
+    /// # struct Foo { metadata: Metadata }
+    /// // A change of the defaults reconciles all Foos.
+    /// let defaults = Watch::new(Kind::core("v1", "ConfigMap"))
+    ///     .namespaces(["foo-system"])
+    ///     .field_selector("metadata.name=defaults")
+    ///     .map(Map::all_keys(&Kind::of::<Foo>()));
+    /// let descriptor = Descriptor::new("foos").watch(Watch::of::<Foo>()).watch(defaults);
+    /// ```
+    pub fn all_keys(kind: &Kind) -> Self {
+        Self(Rule::AllKeys(kind.clone().into()))
     }
 
     /// Calls the event handlers `on_add`, `on_update` and `on_delete` instead of queuing keys. For the worlds
@@ -65,12 +97,17 @@ impl Map {
     }
 
     pub(super) fn json(&self) -> String {
-        let mut writer = Writer::new();
+        let mut writer = match &self.0 {
+            Rule::AllKeys(kind) => kind.writer(),
+            _ => Writer::new(),
+        };
         let kind = match &self.0 {
             Rule::Itself => "self",
             Rule::Owner { .. } => "owner",
             Rule::Label { .. } => "label",
+            Rule::Annotation { .. } => "annotation",
             Rule::Field { .. } => "field",
+            Rule::AllKeys(_) => "allKeys",
             Rule::Handler => "handler",
         };
         writer.text("type", kind);
@@ -80,7 +117,7 @@ impl Map {
                 writer.text("kind", kind);
                 writer.flag("controllerOnly", *controller_only);
             }
-            Rule::Label { name, same_namespace } => {
+            Rule::Label { name, same_namespace } | Rule::Annotation { name, same_namespace } => {
                 writer.text("name", name);
                 writer.flag("sameNamespace", *same_namespace);
             }
@@ -88,7 +125,7 @@ impl Map {
                 writer.text("path", path);
                 writer.flag("sameNamespace", *same_namespace);
             }
-            Rule::Itself | Rule::Handler => {}
+            Rule::Itself | Rule::AllKeys(_) | Rule::Handler => {}
         }
         writer.end()
     }

@@ -6,6 +6,7 @@
 mod index;
 mod map;
 mod permission;
+mod predicate;
 mod projection;
 mod rate_limiter;
 mod schedule;
@@ -19,10 +20,11 @@ use std::time::Duration;
 pub use index::Index;
 pub use map::Map;
 pub use permission::{Permission, Verb};
+pub use predicate::Predicate;
 pub use projection::Projection;
 pub use rate_limiter::RateLimiter;
 pub use schedule::Schedule;
-pub use watch::{Delivery, Predicate, Watch};
+pub use watch::{Delivery, Watch};
 
 use crate::{Resource, duration};
 use writer::Writer;

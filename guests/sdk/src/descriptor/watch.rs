@@ -1,7 +1,6 @@
 //! [`Watch`]: the objects that a plugin watches, with filters. Part of a [`Descriptor`](crate::Descriptor).
 
-use super::writer::Writer;
-use super::{KindFields, Map, Permission, strings};
+use super::{KindFields, Map, Permission, Predicate, strings};
 use crate::{Kind, Resource};
 
 /// The objects that the plugin watches, and can read from the [`cache`](crate::cache).
@@ -13,7 +12,7 @@ pub struct Watch {
     label_selector: Option<String>,
     field_selector: Option<String>,
     predicates: Vec<Predicate>,
-    map: Option<Map>,
+    maps: Vec<Map>,
     delivery: Option<Delivery>,
     /// The permission that the watch needs, if its type knows the plural.
     permission: Option<Permission>,
@@ -29,7 +28,7 @@ impl Watch {
             label_selector: None,
             field_selector: None,
             predicates: Vec::new(),
-            map: None,
+            maps: Vec::new(),
             delivery: None,
             permission: None,
         }
@@ -63,8 +62,11 @@ impl Watch {
             let predicates: Vec<String> = self.predicates.iter().map(Predicate::json).collect();
             writer.list("predicates", &predicates);
         }
-        if let Some(map) = &self.map {
-            writer.raw("map", &map.json());
+        let maps: Vec<String> = self.maps.iter().map(Map::json).collect();
+        match &maps[..] {
+            [] => {}
+            [map] => writer.raw("map", map),
+            maps => writer.list("map", maps),
         }
         writer.optional("delivery", self.delivery.map(Delivery::as_str));
         writer.end()
@@ -108,18 +110,18 @@ impl Watch {
         self
     }
 
-    /// Adds a filter of updates. An update must pass all predicates; added and deleted objects always pass.
+    /// Adds a filter of events. An event must pass all predicates of the watch.
     #[must_use]
     pub fn predicate(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
         self
     }
 
-    /// Sets the mapping of a change to keys. The default is [`Map::itself`], in the world `event-handler`
-    /// [`Map::handler`].
+    /// Adds a mapping of a change to keys, at most 8. A change reconciles the keys of all maps, each once. Without a map
+    /// it is [`Map::itself`], in the world `event-handler` [`Map::handler`], which cannot be one of several.
     #[must_use]
     pub fn map(mut self, map: Map) -> Self {
-        self.map = Some(map);
+        self.maps.push(map);
         self
     }
 
@@ -128,47 +130,6 @@ impl Watch {
     pub fn delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = Some(delivery);
         self
-    }
-}
-
-/// A filter of updates.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Predicate {
-    /// `metadata.generation` changed: a change of the spec, not of the status alone.
-    GenerationChanged,
-    /// `metadata.resourceVersion` changed: a change, not a resync.
-    ResourceVersionChanged,
-    /// A label was added, changed or removed.
-    LabelsChanged,
-    /// An annotation was added, changed or removed.
-    AnnotationsChanged,
-    /// The value at a JSON pointer was added, changed or removed.
-    FieldChanged {
-        /// JSON pointer, such as `/spec`.
-        path: String,
-    },
-}
-
-impl Predicate {
-    /// The value at a JSON pointer was added, changed or removed.
-    pub fn field_changed(path: impl Into<String>) -> Self {
-        Self::FieldChanged { path: path.into() }
-    }
-
-    fn json(&self) -> String {
-        let mut writer = Writer::new();
-        let kind = match self {
-            Self::GenerationChanged => "generationChanged",
-            Self::ResourceVersionChanged => "resourceVersionChanged",
-            Self::LabelsChanged => "labelsChanged",
-            Self::AnnotationsChanged => "annotationsChanged",
-            Self::FieldChanged { .. } => "fieldChanged",
-        };
-        writer.text("type", kind);
-        if let Self::FieldChanged { path } = self {
-            writer.text("path", path);
-        }
-        writer.end()
     }
 }
 

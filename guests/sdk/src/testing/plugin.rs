@@ -3,6 +3,8 @@
 use std::rc::Rc;
 
 use super::World;
+use super::descriptor::WatchSpec;
+use super::maps::MapSpec;
 use super::queue::backoff;
 use super::state::{PendingEvent, merge};
 use crate::sys::Object as Raw;
@@ -210,9 +212,9 @@ impl World {
         let names: Vec<String> = {
             let mut state = self.state();
             state.is_started = true;
-            let has_handler = |watch: &&super::descriptor::WatchSpec| match &watch.map {
-                Some(map) => matches!(map, super::descriptor::MapSpec::Handler),
-                None => !P::RECONCILES,
+            let has_handler = |watch: &&WatchSpec| match &watch.maps[..] {
+                [] => !P::RECONCILES,
+                maps => maps.contains(&MapSpec::Handler),
             };
             state.described.watches.iter().filter(has_handler).map(|watch| watch.name().to_owned()).collect()
         };

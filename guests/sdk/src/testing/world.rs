@@ -363,7 +363,7 @@ fn raw_error(error: Error) -> raw::ClientError {
             };
             raw::ClientError::Refused(raw::Refusal { reason, message: refusal.message })
         }
-        Error::Decode(error) => panic!("a live call cannot fail so: {error}"),
+        error => panic!("a live call cannot fail so: {error}"),
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::owners::is_controller;
 use crate::{Error, Key, Kind, OwnerReference, Refusal};
 
 /// A Rust type of a kind of objects. Its kind, plural and scope are written once, and watches, permissions, reads and
@@ -66,6 +67,11 @@ pub trait Resource: Serialize + DeserializeOwned {
     /// Namespace and name.
     fn key(&self) -> Key {
         Key::namespaced(self.metadata().namespace(), self.metadata().name())
+    }
+
+    /// Whether the other object is the managing controller of this one.
+    fn is_controlled_by<O: Resource>(&self, owner: &O) -> bool {
+        is_controller(owner.metadata().uid(), &self.metadata().owner_references())
     }
 }
 

@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::merge::{contains, merge_patch, replaces_list, transfer};
 use super::resource::to_value;
-use super::{ObjectMetadata, Resource};
-use crate::client::{ApplyOptions, WriteOptions};
+use super::{ObjectMetadata, Resource, set_controller_reference};
+use crate::client::{ApplyOptions, DeleteOptions, WriteOptions};
 use crate::key::fnv1a;
-use crate::{Context, DecodeError, Error, Failure, Key, Kind, Object, Refusal};
+use crate::{Context, DecodeError, Error, Key, Kind, Object, Refusal};
 
 /// What a write did. Record an Event, or log a line, only if there was a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +80,8 @@ impl Context {
     /// with what is different, and only for the version that was read. So fields of the kind that the type does not have
     /// stay as they are; of a list whose length changes they are lost. The status is not written.
     ///
+    /// For an object that another object owns, see [`create_or_update_child`](Context::create_or_update_child).
+    ///
     /// Needs the verbs `create` and `patch`.
     ///
     /// # Errors
@@ -87,8 +89,8 @@ impl Context {
     pub fn create_or_update<K: Resource + Default>(
         &self,
         key: &Key,
-        mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
-    ) -> Result<Written, Failure> {
+        mutate: impl FnOnce(&mut K) -> Result<(), Error>,
+    ) -> Result<Written, Error> {
         let kind = Kind::of::<K>();
         let Some(present) = self.read(&kind, key)? else {
             let mut object = K::default();
@@ -106,6 +108,84 @@ impl Context {
         patch["metadata"]["resourceVersion"] = present.resource_version().into();
         self.client().patch_merge(&kind, key, &patch, &WriteOptions::default())?;
         Ok(Written::Changed)
+    }
+
+    /// [`create_or_update`](Context::create_or_update) of an object whose managing controller is `owner`. An object without
+    /// a controller is adopted; one with another controller is not touched.
+    ///
+    /// ```
+    /// # use pilothouse_sdk::prelude::*;
+    /// # #[derive(Resource, Serialize, Deserialize)]
+    /// # #[resource(group = "example.com", version = "v1")]
+    /// # struct Site { metadata: Metadata }
+    /// # #[derive(Resource, Serialize, Deserialize, Default)]
+    /// # #[resource(version = "v1")]
+    /// # struct ConfigMap { metadata: Metadata, data: std::collections::BTreeMap<String, String> }
+    /// fn reconcile(ctx: &Context, site: &Site) -> Result<Outcome, Failure> {
+    ///     let written = ctx.create_or_update_child(site, &site.key().child("-page"), |page: &mut ConfigMap| {
+    ///         page.data.insert("title".to_owned(), site.metadata.name.clone());
+    ///         Ok(())
+    ///     });
+    ///     match written {
+    ///         Err(Error::AlreadyOwned(error)) => ctx.warning(site, "AlreadyOwned", error),
+    ///         written => info!("reconciled", changed = written?.is_change()),
+    ///     }
+    ///     Ok(Outcome::Done)
+    /// }
+    /// ```
+    ///
+    /// Needs the verbs `create` and `patch`.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyOwned`] when the object has another controller; and those of
+    /// [`create_or_update`](Context::create_or_update) and [`set_controller_reference`].
+    pub fn create_or_update_child<K: Resource + Default>(
+        &self,
+        owner: &impl Resource,
+        key: &Key,
+        mutate: impl FnOnce(&mut K) -> Result<(), Error>,
+    ) -> Result<Written, Error> {
+        self.create_or_update(key, |child| {
+            set_controller_reference(owner, child)?;
+            mutate(child)
+        })
+    }
+
+    /// Deletes an object if `owner` is its managing controller; returns whether a deletion was sent. An object that does
+    /// not exist, is being deleted already, or has no or another controller is left alone, and is no error.
+    ///
+    /// The object is read from the cache, or live if the descriptor does not watch its kind. Only the object that was
+    /// read is deleted, by its UID: of another object of that name, the call fails with a conflict and deletes nothing.
+    ///
+    /// ```
+    /// # use pilothouse_sdk::prelude::*;
+    /// # #[derive(Resource, Serialize, Deserialize)]
+    /// # #[resource(group = "example.com", version = "v1")]
+    /// # struct Site { metadata: Metadata }
+    /// # #[derive(Resource, Serialize, Deserialize)]
+    /// # #[resource(version = "v1")]
+    /// # struct ConfigMap { metadata: Metadata }
+    /// fn clean_up(ctx: &Context, site: &Site) -> Result<Outcome, Failure> {
+    ///     ctx.delete_child::<ConfigMap>(site, &site.key().child("-page"))?;
+    ///     Ok(Outcome::Done)
+    /// }
+    /// ```
+    ///
+    /// Needs the verb `delete`.
+    ///
+    /// # Errors
+    /// See [`client`](crate::client).
+    pub fn delete_child<K: Resource>(&self, owner: &impl Resource, key: &Key) -> Result<bool, Error> {
+        let kind = Kind::of::<K>();
+        let Some(child) = self.read(&kind, key)? else { return Ok(false) };
+        if child.is_being_deleted() || !child.is_controlled_by(owner) {
+            return Ok(false);
+        }
+        match self.client().delete(&kind, key, &DeleteOptions::uid(child.uid())) {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes the status of an object this one. Sends a merge patch with what is different from the status in `object`,
