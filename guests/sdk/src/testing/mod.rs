@@ -84,6 +84,8 @@ mod records;
 mod selector;
 mod server;
 mod state;
+#[cfg(test)]
+mod tests;
 mod time;
 mod world;
 

@@ -117,8 +117,9 @@ impl World {
 
     /// The access to this host, for a direct call: `plugin.reconcile(&world.context(), &Request::new(key))`.
     pub fn context(&self) -> Context {
-        sys::log_to(&self.state().lines);
-        Context::new(Rc::new(self.clone()), 0)
+        let state = self.state();
+        sys::log_to(&state.lines);
+        Context::new(Rc::new(self.clone()), 0, state.described.name.clone())
     }
 
     // The queue and the time.

@@ -16,7 +16,7 @@ use crate::{Context, DecodeError, Error, Key, Kind, Object, Refusal};
 pub enum Written {
     /// The object did not exist, and was created.
     Created,
-    /// The object was changed.
+    /// The object was changed; or applied, if it cannot be read.
     Changed,
     /// Nothing was written.
     Unchanged,
@@ -29,19 +29,30 @@ impl Written {
     }
 }
 
-/// The annotation with the hash of what was applied last. See [`Context::apply`].
-const APPLIED: &str = "pilothouse.dev/applied";
+/// The prefix of annotations with the hash of what a plugin applied last. See [`Context::apply`].
+const APPLIED: &str = "applied.pilothouse.dev/";
+
+/// The longest name of an annotation after its prefix.
+const LONGEST_NAME: usize = 63;
+
+/// Metadata that the server sets; an object that was read has them.
+const OF_THE_SERVER: [&str; 6] =
+    ["uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields"];
 
 impl Context {
     /// Applies an object without its status (server-side apply), and takes over fields of other managers. Creates it if
     /// it is missing.
     ///
-    /// Nothing is sent when nothing would change. That is known from the cache, and from an annotation that the applied
-    /// object gets, `pilothouse.dev/applied`, with a hash of all that was applied. If the cached object has the hash of
-    /// this object, no field was removed since; if it has every field with the same value (and lists of the same
-    /// length), nobody changed one. Values that the API server writes in another form (`1000m` as `1`) look like a
-    /// change: the call is made, and changes nothing. For a kind that the descriptor does not watch the call is always
-    /// made.
+    /// Nothing is sent when nothing would change. That is known from the cached object, and from an annotation that the
+    /// applied object gets, `applied.pilothouse.dev/NAME` with the name of the plugin's crate: a hash of all that was
+    /// applied. If the object has the hash of this object, no field was removed since; if it has every field with the same
+    /// value (and lists of the same length), nobody changed one. Values that the API server writes in another form
+    /// (`1000m` as `1`) look like a change: the call is made, and changes nothing.
+    ///
+    /// An object whose kind the descriptor does not watch, or of which the cache has a part only, is read live before. If
+    /// it cannot be read, the apply is always sent, and counts as [`Written::Changed`].
+    ///
+    /// Several plugins may apply parts of one object; two of one crate share the annotation, and would write in turns.
     ///
     /// Needs the verbs `create` and `patch`.
     ///
@@ -53,36 +64,56 @@ impl Context {
 
     /// The part of an apply that is the same for all types.
     fn apply_value(&self, kind: &Kind, key: &Key, mut wanted: Value) -> Result<Written, Error> {
-        let hash = format!("{:016x}", fnv1a(&wanted.to_string()));
-        annotate(&mut wanted, &hash);
-        // A refusal only means that nothing is known: the kind is not watched, or may not be read.
-        let cached = self.cache().get(kind, key).ok().flatten();
-        if let Some(cached) = &cached
-            // It is among the fields, too; most objects that differ are not read for it.
-            && cached.annotation(APPLIED).as_deref() == Some(&hash)
-            && contains(&cached.parse::<Value>()?, &wanted)
+        without_applied(&mut wanted);
+        // An object that was read has a new version after each write.
+        let mut content = wanted.clone();
+        if let Some(Value::Object(metadata)) = content.get_mut("metadata") {
+            metadata.retain(|name, _| !OF_THE_SERVER.contains(&name.as_str()));
+        }
+        let (name, hash) = (self.applied_annotation(), format!("{:016x}", fnv1a(&content.to_string())));
+        let present = match self.read(kind, key) {
+            Ok(present) => Some(present),
+            // Without the right to read nothing is known.
+            Err(error) if error.is_forbidden() => None,
+            Err(error) => return Err(error),
+        };
+        if let Some(Some(present)) = &present
+            && present.annotation(&name).as_deref() == Some(&hash)
+            && contains(&present.parse::<Value>()?, &content)
         {
             return Ok(Written::Unchanged);
         }
+        wanted["metadata"]["annotations"][&name] = hash.into();
         let applied = self.client().apply(kind, key, &wanted, &ApplyOptions::force())?;
-        Ok(match cached {
-            Some(cached) if cached.resource_version() == applied.resource_version() => Written::Unchanged,
-            Some(_) => Written::Changed,
+        Ok(match present {
+            Some(Some(present)) if present.resource_version() == applied.resource_version() => {
+                Written::Unchanged
+            }
+            Some(Some(_)) | None => Written::Changed,
             // A generation or a time of creation would not tell a new object from an old one.
-            None => Written::Created,
+            Some(None) => Written::Created,
         })
+    }
+
+    /// The annotation of this plugin.
+    fn applied_annotation(&self) -> String {
+        let end = |letter: char| !letter.is_ascii_alphanumeric();
+        let name = self.plugin().trim_matches(end);
+        let name = name[..name.floor_char_boundary(LONGEST_NAME)].trim_end_matches(end);
+        format!("{APPLIED}{name}")
     }
 
     /// Creates an object, or changes it: the closure makes of the object, or of a default one with this key, what it
     /// should be. Nothing is sent if that is equal.
     ///
-    /// The object is read from the cache, or live if the descriptor does not watch its kind. A change is sent as a patch
+    /// The object is read from the cache, or live if the descriptor does not watch its kind, or the cache has a part of it
+    /// only. A change is sent as a patch
     /// with what is different, and only for the version that was read. So fields of the kind that the type does not have
     /// stay as they are; of a list whose length changes they are lost. The status is not written.
     ///
     /// For an object that another object owns, see [`create_or_update_child`](Context::create_or_update_child).
     ///
-    /// Needs the verbs `create` and `patch`.
+    /// Needs the verbs `create` and `patch`, and `get` if the descriptor does not watch the kind.
     ///
     /// # Errors
     /// That of the closure, and those of [`client`](crate::client).
@@ -134,7 +165,7 @@ impl Context {
     /// }
     /// ```
     ///
-    /// Needs the verbs `create` and `patch`.
+    /// Needs the verbs of [`create_or_update`](Context::create_or_update).
     ///
     /// # Errors
     /// [`Error::AlreadyOwned`] when the object has another controller; and those of
@@ -171,13 +202,13 @@ impl Context {
     /// }
     /// ```
     ///
-    /// Needs the verb `delete`.
+    /// Needs the verb `delete`, and `get` if the descriptor does not watch the kind.
     ///
     /// # Errors
     /// See [`client`](crate::client).
     pub fn delete_child<K: Resource>(&self, owner: &impl Resource, key: &Key) -> Result<bool, Error> {
         let kind = Kind::of::<K>();
-        let Some(child) = self.read(&kind, key)? else { return Ok(false) };
+        let Some(child) = self.read_metadata(&kind, key)? else { return Ok(false) };
         if child.is_being_deleted() || !child.is_controlled_by(owner) {
             return Ok(false);
         }
@@ -226,8 +257,17 @@ impl Context {
         Ok(Written::Changed)
     }
 
-    /// An object from the cache, or live if its kind is not watched.
+    /// A whole object: from the cache, or live if its kind is not watched or the cache has a part of it only. Patches of a
+    /// part would lose elements of lists.
     fn read(&self, kind: &Kind, key: &Key) -> Result<Option<Object<'_>>, Error> {
+        match self.read_metadata(kind, key)? {
+            Some(object) if object.is_partial() => self.client().get_opt(kind, key),
+            object => Ok(object),
+        }
+    }
+
+    /// An object of which the metadata is whole.
+    fn read_metadata(&self, kind: &Kind, key: &Key) -> Result<Option<Object<'_>>, Error> {
         match self.cache().get(kind, key) {
             Err(refusal) if refusal.is_not_watched() => self.client().get_opt(kind, key),
             result => Ok(result?),
@@ -243,8 +283,15 @@ fn without_status(mut object: Value) -> Value {
     object
 }
 
-fn annotate(object: &mut Value, hash: &str) {
-    object["metadata"]["annotations"][APPLIED] = hash.into();
+/// Removes the annotations that applies of plugins left in an object that was read.
+fn without_applied(object: &mut Value) {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
+    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return };
+    let count = annotations.len();
+    annotations.retain(|name, _| !name.starts_with(APPLIED));
+    if annotations.is_empty() && count > 0 {
+        metadata.remove("annotations");
+    }
 }
 
 fn parse<K: Resource>(kind: &Kind, key: &Key, value: &Value) -> Result<K, Error> {
