@@ -1,6 +1,8 @@
 //! [`Context`]: a call's access to the host.
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::ops::Deref;
 use std::time::{Duration, SystemTime};
 
 use crate::cache::Cache;
@@ -53,8 +55,9 @@ impl Context {
 
     /// The same host with another cluster, for batches with keys of several clusters.
     #[must_use]
-    pub fn in_cluster(&self, cluster: u32) -> Self {
-        Self { host: self.host.clone(), cluster, plugin: self.plugin.clone() }
+    pub fn in_cluster(&self, cluster: u32) -> InCluster<'_> {
+        let ctx = Self { host: self.host.clone(), cluster, plugin: self.plugin.clone() };
+        InCluster { ctx, call: PhantomData }
     }
 
     /// The time of the host. Tests move it.
@@ -78,6 +81,20 @@ impl Context {
 
     pub(crate) fn host(&self) -> &sys::Host {
         &self.host
+    }
+}
+
+/// A [`Context`] of another cluster, for the time of the same call. Made with [`Context::in_cluster`].
+pub struct InCluster<'call> {
+    ctx: Context,
+    call: PhantomData<&'call Context>,
+}
+
+impl Deref for InCluster<'_> {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.ctx
     }
 }
 

@@ -83,7 +83,7 @@ pub mod testing;
 mod typed;
 
 pub use config::Config;
-pub use context::Context;
+pub use context::{Context, InCluster};
 pub use controller::Controller;
 pub use descriptor::{
     Delivery, Descriptor, Index, Map, Permission, Predicate, Projection, RateLimiter, Schedule, Verb, Watch,

@@ -275,6 +275,67 @@ fn all_keys_of_a_kind_need_a_watch_of_it() {
     World::new(&Descriptor::new("a").watch(Watch::new(POD).map(Map::all_keys(&CONFIG_MAP))));
 }
 
+/// Logs what it sees of Pods, of which the store keeps the phase only.
+struct Phases;
+
+#[pilothouse_sdk::event_handler]
+impl EventHandler for Phases {
+    fn describe(_config: &Config) -> Result<Descriptor, String> {
+        Ok(Descriptor::new("phases")
+            .watch(Watch::new(POD))
+            .projection(Projection::new(POD, ["/status/phase"])))
+    }
+
+    fn on_update(&mut self, _ctx: &Context, event: &Updated<'_>) -> Result<(), Failure> {
+        for object in event.old.iter().chain([&event.object]) {
+            let node = object.get_string("/spec/nodeName")?;
+            info!("{:?} {node:?} {}", object.get_string("/status/phase")?, object.is_partial());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn handlers_get_the_parts_of_objects_that_the_store_keeps() {
+    let world = World::of::<Phases>(json!({}));
+    let mut phases = world.start::<Phases>();
+    world.create_object(json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "a"},
+        "spec": {"nodeName": "n"}, "status": {"phase": "Pending"},
+    }));
+    world.settle(&mut phases);
+    world.set_status(&POD, &key("a"), json!({"phase": "Running", "podIP": "1.2.3.4"}));
+    world.settle(&mut phases);
+    assert_eq!(log(&world), [r#"Some("Pending") None true"#, r#"Some("Running") None true"#]);
+}
+
+#[test]
+fn selectors_limit_events_and_namespaces_limit_the_cache() {
+    let selected = Watch::new(CONFIG_MAP).namespaces(["default"]).label_selector("log=yes");
+    let world = open_world(Descriptor::new("a").watch(selected.clone()));
+    let (selected_too, other) = (
+        map("a", json!({})),
+        |namespace: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": "b"}}),
+    );
+    for object in [selected_too, other("default"), other("other")] {
+        world.create_object(object);
+    }
+    assert_eq!(world.queued(), [key("a")]);
+    let ctx = world.context();
+    assert!(ctx.cache().get(&CONFIG_MAP, &key("b")).unwrap().is_some(), "no label, and in the cache");
+    let keys: Vec<Key> = ctx.cache().keys(&CONFIG_MAP, &Query::all()).unwrap().collect();
+    assert_eq!(keys, [key("a"), key("b")]);
+    let elsewhere = Key::namespaced("other", "b");
+    assert!(ctx.cache().get(&CONFIG_MAP, &elsewhere).unwrap_err().is_not_watched());
+
+    // Another watch opens the other namespaces, for all of the plugin.
+    let rest = Watch::new(CONFIG_MAP).name("rest").label_selector("log=no");
+    let world = open_world(Descriptor::new("a").watch(selected).watch(rest));
+    world.create_object(other("other"));
+    assert_eq!(world.queued(), []);
+    assert!(world.context().cache().get(&CONFIG_MAP, &elsewhere).unwrap().is_some());
+}
+
 /// A world in which everything that a test asks for is granted.
 fn open_world(descriptor: Descriptor) -> World {
     let world = World::new(&descriptor);

@@ -152,7 +152,7 @@ fn versions_guard_updates_and_equal_writes_change_nothing() {
     let world = world();
     let api = |world: &World| world.context();
     let first = api(&world).api::<ConfigMap>().create(&map("a", &[("k", "1")])).unwrap();
-    assert!(!first.metadata.uid.is_empty() && first.metadata.generation == Some(1));
+    assert!(!first.metadata.uid.is_empty() && first.metadata.generation.is_none());
     let mut changed = first.clone();
     changed.data.insert("k".into(), "2".into());
     let second = api(&world).api::<ConfigMap>().update(&changed).unwrap();
@@ -262,5 +262,38 @@ fn a_list_of_any_length_is_whole_and_in_order() -> Result<(), Failure> {
     assert_eq!(ctx.cache().keys(&MAP, &Query::all().limit(7))?.count(), 7);
     let some = ctx.cache().get_many(&MAP, &[key("m0001"), key("none")])?;
     assert!(some[0].is_some() && some[1].is_none());
+    Ok(())
+}
+
+#[test]
+fn half_of_the_kinds_have_a_generation() -> Result<(), Failure> {
+    let world = world();
+    let ctx = world.context();
+    let generation = |kind: &Kind, name: &str| -> Result<Option<i64>, Error> {
+        Ok(ctx.client().get(kind, &key(name))?.generation())
+    };
+    world.create(&map("a", &[]));
+    world.modify::<ConfigMap>(&key("a"), |map| drop(map.data.insert("k".into(), "v".into())));
+    assert_eq!(generation(&MAP, "a")?, None);
+    let custom = Kind::new("example.com", "v1", "Foo");
+    let role = Kind::new("rbac.authorization.k8s.io", "v1", "Role");
+    for (kind, expected) in [(custom, Some(1)), (APP, Some(1)), (role, None)] {
+        world.create_object(json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind(), "metadata": {"namespace": "default", "name": "b"},
+        }));
+        assert_eq!(generation(&kind, "b")?, expected, "{kind}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_collection_of_a_kind_without_namespaces_needs_a_permission_without_namespaces() -> Result<(), Failure> {
+    let node = Kind::core("v1", "Node");
+    let nodes = Permission::new("", ["nodes"]).verbs([Verb::DeleteCollection]).namespaces([""; 0]);
+    let world = World::new(&Descriptor::new("a").permission(nodes));
+    world.create_object(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}));
+    let all = ListOptions::default();
+    world.context().client().delete_collection(&node, &all, &DeleteOptions::default())?;
+    assert!(world.get_object(&node, &Key::cluster("n")).is_none());
     Ok(())
 }

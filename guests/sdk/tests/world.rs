@@ -103,7 +103,9 @@ fn a_deleted_foo_is_cleaned_up_and_takes_its_deployment_with_it() {
     let (world, mut controller) = started();
     world.delete(&Kind::of::<Foo>(), &key());
     assert!(world.get::<Foo>(&key()).is_some(), "its finalizer keeps it");
-    world.settle(&mut controller);
+    let calls = world.settle(&mut controller);
+    let reasons: Vec<String> = calls.iter().map(|call| call.reasons.to_string()).collect();
+    assert_eq!(reasons, ["updated", "deleted,owned"], "the removal of the finalizer is a deletion");
     assert!(world.get::<Foo>(&key()).is_none());
     assert!(world.get::<Deployment>(&key().child("-web")).is_none(), "the garbage collector");
     assert!(texts(&world.take_log()).contains(&"cleaned up foo=default/a".to_owned()));
@@ -352,14 +354,15 @@ fn a_status_with_a_list_is_written_for_the_version_that_was_read_only() {
 
 #[test]
 fn permissions_come_from_the_types_and_the_namespaces_of_their_watches() {
+    // The order of the calls does not matter.
     let descriptor = Descriptor::new("a")
+        .writes_status::<Foo>()
         .watch(Watch::of::<Foo>().namespaces(["x", "y"]))
         .owns::<Deployment>()
         .watch(Watch::new(Kind::core("v1", "Pod")))
         .writes::<Deployment>(Verb::APPLY)
         .writes::<Deployment>([Verb::Delete])
-        .writes::<Foo>([Verb::Patch])
-        .writes_status::<Foo>();
+        .writes::<Foo>([Verb::Patch]);
     let written: Value = pilothouse_sdk::serde_json::from_slice(&descriptor.to_json().unwrap()).unwrap();
     assert_eq!(
         written["permissions"],
@@ -370,7 +373,7 @@ fn permissions_come_from_the_types_and_the_namespaces_of_their_watches() {
             },
             {
                 "groups": ["apps"], "resources": ["deployments"],
-                "verbs": ["get", "list", "watch", "create", "patch", "delete"], "namespaces": ["*"],
+                "verbs": ["get", "list", "watch", "create", "patch", "delete"], "namespaces": ["x", "y"],
             },
             {
                 "groups": ["example.com"], "resources": ["foos/status"], "verbs": ["update", "patch"],
@@ -378,6 +381,7 @@ fn permissions_come_from_the_types_and_the_namespaces_of_their_watches() {
             },
         ])
     );
+    assert_eq!(written["watches"][1]["namespaces"], json!(["x", "y"]), "owners own in their namespace");
     assert_eq!(
         written["watches"][1]["map"],
         json!({"type": "owner", "group": "example.com", "kind": "Foo", "controllerOnly": true})

@@ -26,7 +26,7 @@ pub use rate_limiter::RateLimiter;
 pub use schedule::Schedule;
 pub use watch::{Delivery, Watch};
 
-use crate::{Resource, duration};
+use crate::{Resource, Scope, duration};
 use writer::Writer;
 
 /// The descriptor of a plugin: its watches, indexes, requested permissions and settings.
@@ -56,7 +56,7 @@ pub struct Descriptor {
     linger: Option<Duration>,
     rate_limiter: Option<RateLimiter>,
     resync: Option<Duration>,
-    permissions: Vec<Permission>,
+    permissions: Vec<Requested>,
     outgoing_hosts: Vec<String>,
     /// Names and JSON texts of other fields.
     more: Vec<(String, String)>,
@@ -92,8 +92,8 @@ impl Descriptor {
         self
     }
 
-    /// Watches the objects of a type that the objects of the first watch control: a change of such an object reconciles
-    /// its controller. What is written to them is declared with [`writes`](Descriptor::writes).
+    /// Watches the objects of a type that the objects of the first watch control, in its namespaces: a change of such an
+    /// object reconciles its controller. What is written to them is declared with [`writes`](Descriptor::writes).
     ///
     /// ```
     /// # use pilothouse_sdk::prelude::*;
@@ -120,7 +120,12 @@ impl Descriptor {
             return self;
         };
         let owner = crate::Kind::from_parts(owner.group, owner.version, owner.kind);
-        self.watch(Watch::of::<K>().map(Map::controller(&owner)))
+        let mut watch = Watch::of::<K>().map(Map::controller(&owner));
+        if K::resource_scope() == Scope::Namespaced {
+            // An owner with a namespace owns objects of that namespace only.
+            watch = watch.namespaces(self.watches.first().into_iter().flat_map(Watch::only_namespaces));
+        }
+        self.watch(watch)
     }
 
     /// Asks for the permission to write objects of a type: in the namespaces that its watches are limited to, or
@@ -144,27 +149,37 @@ impl Descriptor {
         self.permission(Permission::new("", ["events"]).verbs([Verb::Create]))
     }
 
-    /// Adds a permission, limited to the namespaces of the watches of a type.
-    fn limited<K: Resource>(self, permission: Permission) -> Self {
-        let kind = KindFields::from(K::resource_kind());
-        let watches: Vec<&Watch> = self.watches.iter().filter(|watch| *watch.kind() == kind).collect();
-        if watches.is_empty() || watches.iter().any(|watch| watch.only_namespaces().is_empty()) {
-            return self.permission(permission);
-        }
-        let namespaces = strings(watches.iter().flat_map(|watch| watch.only_namespaces()));
-        self.permission(permission.namespaces(namespaces))
+    fn limited<K: Resource>(mut self, permission: Permission) -> Self {
+        let of = Some(KindFields::from(K::resource_kind()));
+        self.permissions.push(Requested { permission, of });
+        self
     }
 
     /// All permissions: those of typed watches, and those that were asked for.
     fn all_permissions(&self) -> Vec<Permission> {
         let watched = self.watches.iter().filter_map(Watch::permission);
+        let requested = self.permissions.iter().map(|requested| self.resolve(requested));
         let mut all: Vec<Permission> = Vec::new();
-        for permission in watched.chain(self.permissions.iter().cloned()) {
+        for permission in watched.chain(requested) {
             if !all.iter_mut().any(|own| own.absorb(&permission)) {
                 all.push(permission);
             }
         }
         all
+    }
+
+    /// A permission in the namespaces of the watches of its kind, which may come after it.
+    fn resolve(&self, requested: &Requested) -> Permission {
+        let permission = requested.permission.clone();
+        let of = |watch: &&Watch| Some(watch.kind()) == requested.of.as_ref();
+        let watches: Vec<&Watch> = self.watches.iter().filter(of).collect();
+        if watches.is_empty() || watches.iter().any(|watch| watch.only_namespaces().is_empty()) {
+            return permission;
+        }
+        let mut namespaces = strings(watches.iter().flat_map(|watch| watch.only_namespaces()));
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        permission.namespaces(namespaces)
     }
 
     /// Adds an index over a watched kind, for [`Query::by_index`](crate::cache::Query::by_index).
@@ -229,7 +244,7 @@ impl Descriptor {
     /// plugin.
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
-        self.permissions.push(permission);
+        self.permissions.push(Requested { permission, of: None });
         self
     }
 
@@ -293,6 +308,14 @@ impl Descriptor {
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         Ok(format!("{{{}}}", parts.join(",")).into_bytes())
     }
+}
+
+/// A permission that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requested {
+    permission: Permission,
+    /// The kind whose watches limit it to their namespaces.
+    of: Option<KindFields>,
 }
 
 /// The three fields of a kind, flattened into other types of the schema.

@@ -88,22 +88,23 @@ impl Watch {
         self
     }
 
-    /// Limits the watch to these namespaces.
+    /// Limits the watch to these namespaces. The cache shows objects in the namespaces of all watches of their kind.
     #[must_use]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.namespaces = strings(namespaces);
         self
     }
 
-    /// Limits the watch to objects with these labels, such as `app=web,tier!=test`.
+    /// Limits the events of the watch to objects with these labels, such as `app=web,tier!=test`. The cache shows the
+    /// others as well: check what you read.
     #[must_use]
     pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
         self.label_selector = Some(selector.into());
         self
     }
 
-    /// Limits the watch to objects with these fields, such as `metadata.name=a`; the API server supports few fields
-    /// of each kind.
+    /// Limits the events of the watch to objects with these fields, such as `metadata.name=a`; the API server supports few
+    /// fields of each kind. The cache shows the others as well.
     #[must_use]
     pub fn field_selector(mut self, selector: impl Into<String>) -> Self {
         self.field_selector = Some(selector.into());

@@ -168,6 +168,10 @@ impl WatchSpec {
         if self.name.is_empty() { &self.kind } else { &self.name }
     }
 
+    pub(super) fn kind(&self) -> Kind {
+        Kind::from_parts(self.group.clone(), self.version.clone(), self.kind.clone())
+    }
+
     pub(super) fn is_of(&self, kind: &Kind) -> bool {
         self.group == kind.group() && self.kind == kind.kind() && self.version == kind.version()
     }
