@@ -155,6 +155,25 @@ fn a_batch_has_as_many_keys_as_the_descriptor_says() {
     assert_eq!(world.settle(&mut batch).len(), 3);
 }
 
+#[test]
+fn the_removal_of_the_last_finalizer_is_a_deletion_and_no_update() {
+    let world = World::of::<Batch>(json!({}));
+    world.grant(&Permission::new("", ["configmaps"]).verbs(["update"]));
+    let mut batch = world.start::<Batch>();
+    let mut kept = map("a", json!({}));
+    kept["metadata"]["finalizers"] = json!(["example.com/kept"]);
+    world.create_object(kept);
+    world.settle(&mut batch);
+    let mut reasons = || {
+        let calls = world.settle(&mut batch);
+        calls.iter().map(|call| call.reasons.to_string()).collect::<Vec<_>>()
+    };
+    world.delete(&CONFIG_MAP, &key("a"));
+    assert_eq!(reasons(), ["updated"]);
+    set(&world, "a", json!({}));
+    assert_eq!(reasons(), ["deleted"]);
+}
+
 /// Puts its own key on the queue again and again.
 struct Restless;
 
