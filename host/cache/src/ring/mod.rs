@@ -301,7 +301,8 @@ impl Ring {
 
 impl Listener for Ring {
     fn on_add(&self, object: &Object, is_in_initial_list: bool) {
-        let item = Item::Added { object: RingBody::Kept(object.fresh()), initial: is_in_initial_list };
+        let (object_kept, initial) = (RingBody::Kept(object.fresh()), is_in_initial_list);
+        let item = Item::Added { object: object_kept, initial, updated: false };
         self.push(object.key(), item);
     }
 

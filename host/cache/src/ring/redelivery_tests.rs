@@ -36,7 +36,7 @@ fn a_later_event_of_the_key_brings_it_back_merged() {
     pair.add(&x("1"));
     assert!(fail_one(&pair));
     pair.update(&x("2"));
-    assert_eq!(pair.told(), ["add a/x 2"]);
+    assert_eq!(pair.told(), ["add+ a/x 2"]);
     pair.update(&x("3"));
     assert!(fail_one(&pair));
     pair.update(&x("4"));
@@ -57,7 +57,7 @@ fn an_event_goes_before_what_came_during_its_call() {
     pair.update(&x("2"));
     pair.add(&config_map("a/y", "1"));
     assert!(!pair.ring.put_in_front(batch.take().remove(0)), "there is more to tell");
-    assert_eq!(pair.told(), ["add a/x 2", "add a/y 1"]);
+    assert_eq!(pair.told(), ["add+ a/x 2", "add a/y 1"]);
     let every = Pair::new(RingOptions { delivery: Delivery::Every, ..RingOptions::default() });
     every.add(&x("1"));
     let mut batch = every.ring.try_next_batch(1).unwrap();

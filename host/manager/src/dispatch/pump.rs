@@ -526,13 +526,14 @@ impl Pump {
         if !self.spec.filter.shows_key(event.key()) {
             return None;
         }
-        Some(match event {
-            Event::Added { object, initial } => engine::Event::Added { object, initial: *initial },
-            Event::Updated { old: Some(old), new }
-                if !self.spec.predicates.iter().all(|p| p.passes(old, new)) =>
-            {
-                return None;
-            }
+        let all = &self.spec.predicates;
+        let passes = match event {
+            Event::Added { object, updated, .. } => Predicate::all_pass_add(all, object, *updated),
+            Event::Updated { old, new } => Predicate::all_pass_update(all, old.as_ref(), new),
+            Event::Deleted { object, .. } => Predicate::all_pass_delete(all, object.as_ref()),
+        };
+        passes.then_some(match event {
+            Event::Added { object, initial, .. } => engine::Event::Added { object, initial: *initial },
             Event::Updated { old, new } => engine::Event::Updated { old: old.as_ref(), new },
             Event::Deleted { key, object, final_state_unknown } => engine::Event::Deleted {
                 kind: &self.spec.kind,
