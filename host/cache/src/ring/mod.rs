@@ -156,14 +156,11 @@ impl Ring {
         self.push(&event.key().clone(), Item::from(event));
     }
 
-    /// Takes in an event that was handed out and must be told again, before what waits of its key by now. If nothing does, it is
-    /// held back until [`release`](Self::release) or a later event of the key, and this answers `true`.
-    pub fn put_in_front(&self, event: Event) -> bool {
-        let is_held_back = self.pending.lock().put_in_front(&event.key().clone(), Item::from(event));
-        if !is_held_back {
-            self.wake_consumer();
-        }
-        is_held_back
+    /// Takes in an event that was handed out and must be told again, before what waits of its key by now. All of them are held
+    /// back until [`release`](Self::release). With [`Delivery::Latest`] a further event of the key, with which they are
+    /// merged, ends that too.
+    pub fn put_in_front(&self, event: Event) {
+        self.change(|pending| pending.put_in_front(&event.key().clone(), Item::from(event)));
     }
 
     /// Events of these keys are not held back any longer.

@@ -218,6 +218,11 @@ impl Feeds {
         self.handlers.iter().for_each(|feed| feed.pump.wake());
     }
 
+    #[cfg(test)]
+    pub(super) fn retries_due(&self) -> usize {
+        self.handlers.iter().map(|feed| feed.pump.retries_due()).sum()
+    }
+
     /// Drops old deletions from the rings, if that is `due` or a ring holds too many.
     pub(super) fn rotate_tombstones(&self, due: bool) {
         for feed in &self.handlers {

@@ -157,6 +157,12 @@ impl Generation {
         self.feeds.lock().wake_pumps();
     }
 
+    /// Failed events of handlers that have a time at which they come again.
+    #[cfg(test)]
+    pub(crate) fn retries_due(&self) -> usize {
+        self.feeds.lock().retries_due()
+    }
+
     /// Drops old deletions from the rings of handlers on a standby, if that is `due` or a ring holds too many.
     pub(crate) fn rotate_tombstones(&self, due: bool) {
         self.feeds.lock().rotate_tombstones(due);
