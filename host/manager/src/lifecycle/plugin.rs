@@ -380,6 +380,7 @@ impl Plugin {
         if let Some(generation) = self.current.swap(None) {
             generation.stop();
         }
+        self.backfill.set_sweeps(Vec::new());
         self.backfill.replace(Vec::new());
         self.instances.retire();
         self.tasks.close();
