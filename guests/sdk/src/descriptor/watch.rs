@@ -1,19 +1,18 @@
 //! [`Watch`]: the objects that a plugin watches, with filters. Part of a [`Descriptor`](crate::Descriptor).
 
+use super::writer::{Fields, Writer};
 use super::{KindFields, Map, Permission, Predicate, strings};
 use crate::{Kind, Resource};
 
 /// The objects that the plugin watches, and can read from the [`cache`](crate::cache).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watch {
-    name: Option<String>,
     kind: KindFields,
     namespaces: Vec<String>,
-    label_selector: Option<String>,
-    field_selector: Option<String>,
-    predicates: Vec<Predicate>,
-    maps: Vec<Map>,
-    delivery: Option<Delivery>,
+    fields: Fields,
+    /// JSON texts.
+    predicates: Vec<String>,
+    maps: Vec<String>,
     /// The permission that the watch needs, if its type knows the plural.
     permission: Option<Permission>,
 }
@@ -22,14 +21,11 @@ impl Watch {
     /// All objects of a kind, in all namespaces that are granted.
     pub fn new(kind: Kind) -> Self {
         Self {
-            name: None,
             kind: kind.into(),
             namespaces: Vec::new(),
-            label_selector: None,
-            field_selector: None,
+            fields: Fields::default(),
             predicates: Vec::new(),
             maps: Vec::new(),
-            delivery: None,
             permission: None,
         }
     }
@@ -51,24 +47,20 @@ impl Watch {
     }
 
     pub(super) fn json(&self) -> String {
-        let mut writer = self.kind.writer();
-        writer.optional("name", self.name.as_deref());
+        let mut writer = Writer::new();
+        self.kind.write(&mut writer);
         if !self.namespaces.is_empty() {
             writer.texts("namespaces", &self.namespaces);
         }
-        writer.optional("labelSelector", self.label_selector.as_deref());
-        writer.optional("fieldSelector", self.field_selector.as_deref());
+        self.fields.write(&mut writer);
         if !self.predicates.is_empty() {
-            let predicates: Vec<String> = self.predicates.iter().map(Predicate::json).collect();
-            writer.list("predicates", &predicates);
+            writer.list("predicates", &self.predicates);
         }
-        let maps: Vec<String> = self.maps.iter().map(Map::json).collect();
-        match &maps[..] {
+        match &self.maps[..] {
             [] => {}
             [map] => writer.raw("map", map),
             maps => writer.list("map", maps),
         }
-        writer.optional("delivery", self.delivery.map(Delivery::as_str));
         writer.end()
     }
 
@@ -84,7 +76,7 @@ impl Watch {
     /// Names the watch, for event handlers: [`Added::watch`](crate::Added::watch). Unique in the descriptor.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
+        self.fields.set_text("name", &name.into());
         self
     }
 
@@ -99,7 +91,7 @@ impl Watch {
     /// others as well: check what you read.
     #[must_use]
     pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
-        self.label_selector = Some(selector.into());
+        self.fields.set_text("labelSelector", &selector.into());
         self
     }
 
@@ -107,14 +99,14 @@ impl Watch {
     /// fields of each kind. The cache shows the others as well.
     #[must_use]
     pub fn field_selector(mut self, selector: impl Into<String>) -> Self {
-        self.field_selector = Some(selector.into());
+        self.fields.set_text("fieldSelector", &selector.into());
         self
     }
 
     /// Adds a filter of events. An event must pass all predicates of the watch.
     #[must_use]
     pub fn predicate(mut self, predicate: Predicate) -> Self {
-        self.predicates.push(predicate);
+        self.predicates.push(predicate.json());
         self
     }
 
@@ -122,14 +114,14 @@ impl Watch {
     /// it is [`Map::itself`], in the world `event-handler` [`Map::handler`], which cannot be one of several.
     #[must_use]
     pub fn map(mut self, map: Map) -> Self {
-        self.maps.push(map);
+        self.maps.push(map.json());
         self
     }
 
     /// Sets whether changes may be merged.
     #[must_use]
     pub fn delivery(mut self, delivery: Delivery) -> Self {
-        self.delivery = Some(delivery);
+        self.fields.set_text("delivery", delivery.as_str());
         self
     }
 }

@@ -64,13 +64,9 @@ impl Context {
 
     /// The part of an apply that is the same for all types.
     fn apply_value(&self, kind: &Kind, key: &Key, mut wanted: Value) -> Result<Written, Error> {
-        without_applied(&mut wanted);
-        // An object that was read has a new version after each write.
-        let mut content = wanted.clone();
-        if let Some(Value::Object(metadata)) = content.get_mut("metadata") {
-            metadata.retain(|name, _| !OF_THE_SERVER.contains(&name.as_str()));
-        }
-        let (name, hash) = (self.applied_annotation(), format!("{:016x}", fnv1a(&content.to_string())));
+        // An object that was read has a new version after each write, and what applies left in it.
+        let server = take_server_fields(&mut wanted);
+        let (name, hash) = (self.applied_annotation(), format!("{:016x}", fnv1a(&wanted.to_string())));
         let present = match self.read(kind, key) {
             Ok(present) => Some(present),
             // Without the right to read nothing is known.
@@ -79,11 +75,16 @@ impl Context {
         };
         if let Some(Some(present)) = &present
             && present.annotation(&name).as_deref() == Some(&hash)
-            && contains(&present.parse::<Value>()?, &content)
+            && contains(&present.parse::<Value>()?, &wanted)
         {
             return Ok(Written::Unchanged);
         }
-        wanted["metadata"]["annotations"][&name] = hash.into();
+        let metadata = &mut wanted["metadata"];
+        metadata["annotations"][&name] = hash.into();
+        // The conditions of a write.
+        for (name, value) in server {
+            metadata[name] = value;
+        }
         let applied = self.client().apply(kind, key, &wanted, &ApplyOptions::force())?;
         Ok(match present {
             Some(Some(present)) if present.resource_version() == applied.resource_version() => {
@@ -276,22 +277,43 @@ impl Context {
 }
 
 /// The status has a call of its own, and would be different each time.
-fn without_status(mut object: Value) -> Value {
-    if let Value::Object(fields) = &mut object {
-        fields.remove("status");
-    }
-    object
+fn without_status(object: Value) -> Value {
+    let Value::Object(fields) = object else { return object };
+    only(fields, |name| name != "status")
 }
 
-/// Removes the annotations that applies of plugins left in an object that was read.
-fn without_applied(object: &mut Value) {
-    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
-    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return };
-    let count = annotations.len();
-    annotations.retain(|name, _| !name.starts_with(APPLIED));
-    if annotations.is_empty() && count > 0 {
-        metadata.remove("annotations");
+/// Takes what the server sets out of the metadata, and annotations that applies of plugins left in an object that was
+/// read. Returns what a write is conditional on.
+fn take_server_fields(object: &mut Value) -> Vec<(&'static str, Value)> {
+    let mut conditions = Vec::new();
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return conditions };
+    for name in ["uid", "resourceVersion"] {
+        if let Some(value) = metadata.get_mut(name) {
+            conditions.push((name, value.take()));
+        }
     }
+    let annotations = metadata.get_mut("annotations").map(Value::take);
+    let mut kept =
+        only(std::mem::take(metadata), |name| name != "annotations" && !OF_THE_SERVER.contains(&name));
+    if let Some(Value::Object(annotations)) = annotations {
+        let annotations = only(annotations, |name| !name.starts_with(APPLIED));
+        if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
+            kept["annotations"] = annotations;
+        }
+    }
+    object["metadata"] = kept;
+    conditions
+}
+
+/// An object with the fields that are wanted. Made anew: a map from which fields are removed is much more code.
+fn only(fields: Map<String, Value>, is_wanted: impl Fn(&str) -> bool) -> Value {
+    let mut kept = Map::new();
+    for (name, value) in fields {
+        if is_wanted(&name) {
+            kept.insert(name, value);
+        }
+    }
+    Value::Object(kept)
 }
 
 fn parse<K: Resource>(kind: &Kind, key: &Key, value: &Value) -> Result<K, Error> {
