@@ -66,7 +66,9 @@ impl Context {
     fn apply_value(&self, kind: &Kind, key: &Key, mut wanted: Value) -> Result<Written, Error> {
         // An object that was read has a new version after each write, and what applies left in it.
         let server = take_server_fields(&mut wanted);
-        let (name, hash) = (self.applied_annotation(), format!("{:016x}", fnv1a(&wanted.to_string())));
+        // Not `to_string` of the value, which is other code than that of the body.
+        let text = serde_json::to_string(&wanted).unwrap_or_default();
+        let (name, hash) = (self.applied_annotation(), format!("{:016x}", fnv1a(&text)));
         let present = match self.read(kind, key) {
             Ok(present) => Some(present),
             // Without the right to read nothing is known.
