@@ -145,7 +145,7 @@ async fn fill(
         Ok(answer) => answer,
         Err(reason) => return refused(reason),
     };
-    let description = match describe::parse(&answer, code.world()?, &subject.manifest) {
+    let description = match describe::parse(&answer, &code, &subject.manifest) {
         Ok(description) => report.parsed.insert(description),
         Err(reason) => return refused(reason),
     };

@@ -298,7 +298,7 @@ impl ApiCalls {
             ClientVerb::Create(body) if let Some(key) = &options.target => {
                 let created = self.client.create_subresource(resource, key, body, &params).await;
                 settle(permit, &created);
-                // It is no object of its own, so no cache will show it.
+                // It is no object of its own. What it does to its object is not known, and is not waited for.
                 return created.map(ClientAnswer::Object).map_err(|e| api_error(&e));
             }
             ClientVerb::Create(body) => {
