@@ -132,6 +132,17 @@ impl Handles {
         self.max_bytes.saturating_sub(self.bytes)
     }
 
+    /// How many handles of cached objects there is room for.
+    pub(crate) fn room(&self) -> usize {
+        (self.free_bytes() / HANDLE_BYTES).min((u32::MAX - self.next) as usize)
+    }
+
+    /// An error unless there is room for so many handles of cached objects.
+    pub(crate) fn check_room_for(&self, handles: usize) -> Result<(), OverLimit> {
+        self.check_room(handles.saturating_mul(HANDLE_BYTES))?;
+        if handles <= self.room() { Ok(()) } else { Err(no_numbers()) }
+    }
+
     fn check_room(&self, cost: usize) -> Result<(), OverLimit> {
         if cost <= self.free_bytes() {
             return Ok(());
@@ -146,9 +157,7 @@ impl Handles {
     fn insert(&mut self, entry: Entry, cost: usize) -> Result<u32, OverLimit> {
         let number = self.next;
         // A call that makes the last numbers is refused; an instance is replaced long before (`is_worn_out`).
-        self.next = number.checked_add(1).ok_or_else(|| {
-            OverLimit::new("the instance has no more handle numbers: make fewer handles in a call")
-        })?;
+        self.next = number.checked_add(1).ok_or_else(no_numbers)?;
         self.bytes += cost;
         self.entries.insert(number, (entry, cost));
         Ok(number)
@@ -201,6 +210,10 @@ impl Handles {
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.bytes == 0 && self.builders == 0
     }
+}
+
+fn no_numbers() -> OverLimit {
+    OverLimit::new("the instance has no more handle numbers: make fewer handles in a call")
 }
 
 fn stale<T: Handled>() -> Error {

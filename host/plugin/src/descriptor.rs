@@ -23,7 +23,7 @@ pub use self::index::{IndexSource, IndexSpec};
 pub use self::predicate::Predicate;
 pub use self::projection::ProjectionSpec;
 use self::text::{Document, Head, KindOnly, RateLimiterText, ScheduleText};
-pub use self::watch::{Delivery, KeyMap, WatchSpec};
+pub use self::watch::{Delivery, KeyMap, WatchSpec, selector_terms};
 use crate::duration::parse_duration;
 use crate::grants::Rule;
 use crate::limits::{DescriptorLimits, MAX_CONCURRENT_RECONCILES};

@@ -8,13 +8,17 @@ use serde::Deserialize;
 
 use super::{gvk, json, key, reason};
 use crate::bindings::v0_1::pilothouse::controller::events::{EventError, Host, Regarding};
-use crate::host::{EventOptions, EventTarget, GuestEvent, Refusal};
+use crate::host::{EventOptions, EventTarget, GuestEvent, Refusal, RefusalReason};
 use crate::imports::ImportCall;
 use crate::state::StoreState;
 
 impl From<Refusal> for EventError {
     fn from(refusal: Refusal) -> Self {
-        Self { reason: reason(refusal.reason).to_owned(), message: refusal.message }
+        let reason = match refusal.reason {
+            RefusalReason::OverLimit => "over-quota",
+            other => reason(other),
+        };
+        Self { reason: reason.to_owned(), message: refusal.message }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What guests of 0.2 may ask: bounds with their refusals, the order of lists, options, and values at pointers.
 
+mod cache;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -141,60 +143,6 @@ fn kinds_are_bounded_and_of_the_cluster_of_the_host() {
         (call.group(lent(&again)).unwrap(), call.name(again).unwrap()),
         ("g".to_owned(), "Y".to_owned())
     );
-}
-
-#[test]
-fn a_query_lists_in_the_order_of_keys_up_to_its_limit() {
-    use api::cache::{HostCursor, HostQuery};
-    let names = ["b/x", "a/z", "a-b/x", "a/a", "c/x"];
-    let (host, mut state) = state(Recording { objects: names.map(object).into(), ..Recording::default() });
-    let kind = kind(&mut state);
-    let mut call = import_call(&mut state);
-    let query = HostQuery::new(&mut call, kind).unwrap();
-    call.index(lent(&query), "i".to_owned(), "v".to_owned()).unwrap();
-    HostQuery::namespace(&mut call, lent(&query), "a".to_owned()).unwrap();
-    call.limit(lent(&query), 4).unwrap();
-    let cursor = call.run(lent(&query)).unwrap();
-    assert_eq!(call.count(lent(&query)).unwrap(), 4);
-    assert_eq!(HostCursor::remaining(&mut call, lent(&cursor)).unwrap(), 4);
-    let mut keys = Vec::new();
-    for most in [1, 0, 100] {
-        let portion = call.next_keys(lent(&cursor), most).unwrap();
-        keys.extend(portion.into_iter().map(|key| format!("{}/{}", key.namespace, key.name)));
-    }
-    // As the API server sorts: by the bytes of namespace and name with "/" between them.
-    assert_eq!(keys, ["a-b/x", "a/a", "a/z", "b/x"]);
-    assert_eq!(HostCursor::remaining(&mut call, cursor).unwrap(), 0);
-    assert!(
-        host.queries.lock()[0].contains(r#"namespace: "a", label_selector: "", index: Some(("i", "v"))"#)
-    );
-}
-
-#[test]
-fn a_query_with_a_text_that_is_too_long_is_refused_when_it_runs() {
-    use api::cache::HostQuery;
-    let (host, mut state) = state(Recording::default());
-    let kind = kind(&mut state);
-    let mut call = import_call(&mut state);
-    let query = HostQuery::new(&mut call, kind).unwrap();
-    call.label_selector(lent(&query), "x".repeat(MAX_TEXT + 1)).unwrap();
-    let (reason, message) = refusal(call.run(query));
-    assert!(reason == RefusalReason::Invalid && message.contains("at most 65536"), "{message}");
-    assert!(host.queries.lock().is_empty());
-}
-
-#[test]
-fn a_sorted_list_is_bounded_by_the_room_for_handles() {
-    use api::cache::HostQuery;
-    let objects: Vec<Object> = (0..2_000).map(|n| object(&format!("a/{n}"))).collect();
-    let host = Recording { objects, ..Recording::default() };
-    let mut state = StoreState::new(Arc::new(host), Limits { handle_bytes: 16 << 10, ..Limits::default() });
-    state.begin(CallContext::default());
-    let kind = kind(&mut state);
-    let mut call = import_call(&mut state);
-    let query = HostQuery::new(&mut call, kind).unwrap();
-    let (reason, message) = refusal(call.run(query));
-    assert!(reason == RefusalReason::OverLimit && message.contains("limits.handleBytes"), "{message}");
 }
 
 #[test]
@@ -371,21 +319,6 @@ fn keys_are_added_all_or_none_and_only_to_this_cluster() {
     assert_eq!(call.num_requeues(9, key("x")).unwrap(), 0);
     let added: Vec<_> = host.queued.lock().iter().map(|(keys, priority)| (keys.len(), *priority)).collect();
     assert_eq!(added, [(1, 5), (2, -1)]);
-}
-
-#[test]
-fn values_of_an_index_come_in_portions() {
-    use api::cache::{Host, HostValues};
-    let (_, mut state) = state(Recording { values: vec!["a", "b", "c"], ..Recording::default() });
-    let kind = kind(&mut state);
-    let mut call = import_call(&mut state);
-    let values = call.index_values(kind, "i".to_owned()).unwrap();
-    assert_eq!(HostValues::next(&mut call, lent(&values), 2).unwrap(), ["a", "b"]);
-    call.limits.answer_bytes = 4;
-    assert_eq!(refusal(HostValues::next(&mut call, lent(&values), 2)).0, RefusalReason::OverLimit);
-    call.limits.answer_bytes = 100;
-    assert_eq!(HostValues::next(&mut call, lent(&values), 2).unwrap(), ["c"]);
-    assert!(HostValues::next(&mut call, values, 2).unwrap().is_empty());
 }
 
 #[test]
