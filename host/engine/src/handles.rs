@@ -3,6 +3,8 @@
 //! Invariants:
 //! - an instance never uses a handle's number twice, so a handle that the guest kept from an earlier call is unknown,
 //!   whatever came after it: it neither shows nor deletes another object;
+//! - a handle that the guest did not drop before its call ended keeps its place in the guest's table. An instance with
+//!   [`MAX_LEAKED`] of them is worn out: it is replaced long before its table is full ([`max_places`]);
 //! - the entries of a call cost at most `limits.handleBytes`. Each costs [`HANDLE_BYTES`] and, for the answer of a live
 //!   call, its body: nothing else holds that body, while a cached object shares the body of the store;
 //! - a call has at most [`MAX_BUILDERS`] values that it is still putting together: queries, options and events;
@@ -24,6 +26,16 @@ pub const HANDLE_BYTES: usize = 1 << 10;
 
 /// Most queries, options and events that a call may have at a time.
 const MAX_BUILDERS: usize = 64;
+
+/// Handles that a guest may leave undropped in all its calls. Runtimes with a garbage collector leave some and drop them later.
+pub(crate) const MAX_LEAKED: usize = 32 << 10;
+
+/// Most handles that the table of a guest may have at a time, `others` being those of resources that no call ends.
+pub(crate) fn max_places(handle_bytes: usize, others: usize) -> usize {
+    // The answer of one write may exceed the limit of the call, and a call lends what it was given.
+    const MORE: usize = 1 << 10;
+    (handle_bytes / HANDLE_BYTES).saturating_add(MAX_LEAKED + others + MORE)
+}
 
 /// What stands behind a handle.
 pub(crate) enum Entry {
@@ -79,16 +91,27 @@ pub(crate) struct Handles {
     max_bytes: usize,
     /// How many entries are queries, options or events.
     builders: usize,
+    /// How many entries the guest was only lent: it has no place for them.
+    lent: usize,
+    /// How many handles of earlier calls the guest did not drop.
+    leaked: usize,
 }
 
 impl Handles {
     pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { entries: BTreeMap::new(), next: 0, bytes: 0, max_bytes, builders: 0 }
+        Self { entries: BTreeMap::new(), next: 0, bytes: 0, max_bytes, builders: 0, lent: 0, leaked: 0 }
     }
 
     /// A handle of a cached object.
     pub(crate) fn push_cached(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
         self.push(Entry::Object(object), 0)
+    }
+
+    /// A handle of a cached object that the guest is lent for a call of its export.
+    pub(crate) fn lend_cached(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
+        let own = self.push_cached(object)?;
+        self.lent += 1;
+        Ok(Resource::new_borrow(own.rep()))
     }
 
     /// A handle of an object that a live call answered; its body counts.
@@ -185,25 +208,30 @@ impl Handles {
         }
     }
 
-    /// Drops the entry of a handle; nothing when the handle is from an earlier call.
+    /// Drops the entry of a handle; nothing when the handle is from an earlier call, whose place is free now.
     pub(crate) fn delete<T: 'static>(&mut self, handle: &Resource<T>) {
-        if let Some((entry, cost)) = self.entries.remove(&handle.rep()) {
-            self.bytes -= cost;
-            let is_builder = matches!(entry, Entry::Query(_) | Entry::Options(_) | Entry::Event(_));
-            self.builders -= usize::from(is_builder);
-        }
+        let Some((entry, cost)) = self.entries.remove(&handle.rep()) else {
+            self.leaked = self.leaked.saturating_sub(1);
+            return;
+        };
+        self.bytes -= cost;
+        let is_builder = matches!(entry, Entry::Query(_) | Entry::Options(_) | Entry::Event(_));
+        self.builders -= usize::from(is_builder);
     }
 
     /// Ends a call: drops all entries.
     pub(crate) fn clear(&mut self) {
+        self.leaked += self.entries.len() - self.lent;
         self.entries.clear();
         self.bytes = 0;
         self.builders = 0;
+        self.lent = 0;
     }
 
-    /// Whether half of the numbers are used: the instance must be replaced after its call.
+    /// Whether the instance must be replaced after its call: half of the numbers are used, or the guest has not dropped very
+    /// many handles.
     pub(crate) fn is_worn_out(&self) -> bool {
-        self.next > u32::MAX / 2
+        self.next > u32::MAX / 2 || self.leaked >= MAX_LEAKED
     }
 
     #[cfg(test)]
@@ -324,5 +352,32 @@ mod tests {
         assert!(handles.is_worn_out());
         handles.next = u32::MAX;
         assert!(handles.push_cached(object(1, 0)).is_err());
+    }
+
+    #[test]
+    fn handles_that_are_not_dropped_wear_an_instance_out_and_lent_ones_do_not() {
+        let mut handles = Handles::new(64 << 20);
+        let one = object(0, 0);
+        let mut first = Vec::new();
+        for call in 0..8 {
+            for _ in 0..MAX_LEAKED / 8 {
+                handles.lend_cached(one.clone()).unwrap();
+                let kept = handles.push_cached(one.clone()).unwrap();
+                if call == 0 {
+                    first.push(kept);
+                }
+                let dropped = handles.push_cached(one.clone()).unwrap();
+                handles.delete(&dropped);
+            }
+            assert!(!handles.is_worn_out(), "in call {call}");
+            handles.clear();
+        }
+        assert!(handles.is_worn_out());
+        // As a garbage collector does, late.
+        handles.delete(&first[0]);
+        assert!(!handles.is_worn_out());
+        handles.push_cached(one).unwrap();
+        handles.clear();
+        assert!(handles.is_worn_out());
     }
 }

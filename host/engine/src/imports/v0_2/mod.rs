@@ -12,6 +12,8 @@ mod queue;
 use pilothouse_object::ObjectKey;
 use wasmtime::component::Linker;
 
+pub(crate) use self::kinds::MAX_KINDS;
+pub(crate) use self::metrics::MAX_METRICS;
 pub(crate) use self::queue::MAX_DELAY;
 use super::{ImportCall, ImportCalls, import_call};
 use crate::bindings::v0_2::pilothouse::controller as wit;
