@@ -6,7 +6,8 @@
 //! - a handle that the guest did not drop before its call ended keeps its place in the guest's table. An instance with
 //!   [`MAX_LEAKED`] of them is worn out: it is replaced long before its table is full ([`max_places`]);
 //! - the entries of a call cost at most `limits.handleBytes`. Each costs [`HANDLE_BYTES`] and, for the answer of a live
-//!   call, its body: nothing else holds that body, while a cached object shares the body of the store;
+//!   call, its body: nothing else holds that body, while a cached object shares the body of the store. A value that is still
+//!   put together costs its texts;
 //! - a call has at most [`MAX_BUILDERS`] values that it is still putting together: queries, options and events;
 //! - only the answer of a write may exceed that, by its body: the write is done, and the guest must not be told otherwise.
 //!   A write for which the limit has no room is refused before it is sent ([`Handles::check_room_for_write`]), so one
@@ -138,14 +139,18 @@ impl Handles {
         Ok(Resource::new_own(self.insert(entry, cost)?))
     }
 
-    /// A handle of a query, options or an event.
-    pub(crate) fn push_builder<T: Handled>(&mut self, entry: Entry) -> Result<Resource<T>, OverLimit> {
+    /// A handle of a query, options or an event with texts of so many bytes.
+    pub(crate) fn push_builder<T: Handled>(
+        &mut self,
+        entry: Entry,
+        held: usize,
+    ) -> Result<Resource<T>, OverLimit> {
         if self.builders == MAX_BUILDERS {
             return Err(OverLimit::new(format_args!(
                 "a call may have {MAX_BUILDERS} queries, options and events at a time: drop those that are no longer needed"
             )));
         }
-        let handle = self.push(entry, 0)?;
+        let handle = self.push(entry, held)?;
         self.builders += 1;
         Ok(handle)
     }
@@ -198,6 +203,18 @@ impl Handles {
     pub(crate) fn get<T: Handled>(&mut self, handle: &Resource<T>) -> wasmtime::Result<&mut T> {
         let entry = self.entries.get_mut(&handle.rep());
         entry.and_then(|(entry, _)| T::of(entry)).ok_or_else(stale::<T>)
+    }
+
+    /// A value keeps so many bytes in memory now.
+    pub(crate) fn hold<T>(&mut self, handle: &Resource<T>, held: usize) -> Result<(), OverLimit> {
+        let Some((_, cost)) = self.entries.get(&handle.rep()) else { return Ok(()) };
+        let (before, after) = (*cost, held.saturating_add(HANDLE_BYTES));
+        self.check_room(after.saturating_sub(before))?;
+        self.bytes = self.bytes - before + after;
+        if let Some((_, cost)) = self.entries.get_mut(&handle.rep()) {
+            *cost = after;
+        }
+        Ok(())
     }
 
     /// A value gave up all that only it kept in memory.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_object::Object;
 use serde::Deserialize;
 
 use super::{gvk, json, key, reason};
@@ -34,11 +33,9 @@ struct Options {
 impl StoreState {
     fn target(&self, regarding: Regarding) -> wasmtime::Result<Result<EventTarget, Refusal>> {
         Ok(match regarding {
-            Regarding::Object(handle) => {
-                Ok(EventTarget::Object(Object::clone(self.handles.object(&handle)?)))
-            }
+            Regarding::Object(handle) => Ok(self.handles.object(&handle)?.into()),
             Regarding::Reference(reference) => match key(&reference.key) {
-                Ok(key) => Ok(EventTarget::Reference {
+                Ok(key) => Ok(EventTarget {
                     kind: gvk(reference.kind),
                     key,
                     uid: reference.uid,

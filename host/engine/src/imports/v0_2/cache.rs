@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use pilothouse_object::Object;
 use wasmtime::component::Resource;
 
-use super::{MAX_TEXT, Refused, key, set_text, wit_key};
+use super::builders::{Builder, built, set_text};
+use super::{MAX_TEXT, Refused, key, wit_key};
 use crate::bindings::v0_2::pilothouse::controller::cache::{
     Host, HostCursor, HostQuery, HostValues, ObjectKey,
 };
 use crate::error::OverLimit;
 use crate::handles::Entry;
-use crate::host::{CacheQuery, ObjectCursor};
+use crate::host::{CacheQuery, ObjectCursor, Refusal};
 use crate::imports::scan::{Scan, portion, remaining};
 use crate::imports::sorted::{SORTED_BYTES, Sorted};
 use crate::imports::{Answer, Cursor, ImportCall, Kind, Query, Values};
@@ -32,13 +33,27 @@ fn text_bytes(text: &str) -> usize {
     text.len() + 8
 }
 
+impl Builder for Query {
+    fn held(&self) -> usize {
+        let index = self.index.as_ref().map_or(0, |(name, value)| name.len() + value.len());
+        self.namespace.len() + self.label_selector.len() + index
+    }
+
+    fn clear(&mut self) {
+        self.namespace = String::new();
+        self.label_selector = String::new();
+        self.index = None;
+    }
+
+    fn refusal(&mut self) -> &mut Option<Refusal> {
+        &mut self.refusal
+    }
+}
+
 impl StoreState {
     /// The objects of a query, in no order.
     fn queried(&mut self, this: &Resource<Query>) -> Result<(Box<dyn ObjectCursor>, u64), Refused> {
-        let query = self.handles.get(this)?;
-        if let Some(refusal) = &query.refusal {
-            return Err(refusal.clone().into());
-        }
+        let query = built(&mut self.handles, this)?;
         let index = query.index.as_ref().map(|(name, value)| (&**name, &**value));
         let asked = CacheQuery { namespace: &query.namespace, label_selector: &query.label_selector, index };
         Ok((self.host.cache_list(&query.kind, asked)?, query.limit))
@@ -129,27 +144,25 @@ impl HostQuery for ImportCall<'_> {
             limit: u64::MAX,
             refusal: None,
         };
-        Ok(self.handles.push_builder(Entry::Query(query))?)
+        Ok(self.handles.push_builder(Entry::Query(query), 0)?)
     }
 
     fn namespace(&mut self, this: Resource<Query>, name: String) -> wasmtime::Result<()> {
-        let query = self.handles.get(&this)?;
-        set_text(&mut query.namespace, &mut query.refusal, "the namespace", name, MAX_INDEX_TEXT);
-        Ok(())
+        self.build(&this, |query| set_text(&mut query.namespace, "the namespace", name, MAX_INDEX_TEXT))
     }
 
     fn label_selector(&mut self, this: Resource<Query>, selector: String) -> wasmtime::Result<()> {
-        let query = self.handles.get(&this)?;
-        set_text(&mut query.label_selector, &mut query.refusal, "the label selector", selector, MAX_TEXT);
-        Ok(())
+        self.build(&this, |query| {
+            set_text(&mut query.label_selector, "the label selector", selector, MAX_TEXT)
+        })
     }
 
     fn index(&mut self, this: Resource<Query>, name: String, value: String) -> wasmtime::Result<()> {
-        let query = self.handles.get(&this)?;
-        let (of_index, of_value) = query.index.get_or_insert_default();
-        set_text(of_index, &mut query.refusal, "the name of the index", name, MAX_INDEX_TEXT);
-        set_text(of_value, &mut query.refusal, "the value of the index", value, MAX_INDEX_TEXT);
-        Ok(())
+        self.build(&this, |query| {
+            let (of_index, of_value) = query.index.get_or_insert_default();
+            set_text(of_index, "the name of the index", name, MAX_INDEX_TEXT)?;
+            set_text(of_value, "the value of the index", value, MAX_INDEX_TEXT)
+        })
     }
 
     fn limit(&mut self, this: Resource<Query>, objects: u64) -> wasmtime::Result<()> {

@@ -1,9 +1,11 @@
 //! What guests of 0.2 may ask: bounds with their refusals, the order of lists, options, and values at pointers.
 
+mod builders;
 mod cache;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use pilothouse_object::{Gvk, Object};
@@ -14,8 +16,8 @@ use super::*;
 use crate::bindings::v0_2::pilothouse::controller as api;
 use crate::host::{
     CacheImports, CacheQuery, CallContext, CallOptions, ClientAnswer, ClientCall, ClientFuture,
-    ClientImports, ConfigImports, EventImports, EventOptions, GuestEvent, HttpImports, LogImports,
-    MetricImports, ObjectCursor, QueueImports, VersionMatch,
+    ClientImports, ConfigImports, EventImports, EventOptions, EventTarget, GuestEvent, HttpImports,
+    LogImports, MetricImports, ObjectCursor, QueueImports, VersionMatch,
 };
 use crate::imports::{Kind, import_call};
 
@@ -27,6 +29,7 @@ struct Recording {
     queries: Mutex<Vec<String>>,
     calls: Mutex<Vec<CallOptions>>,
     events: Mutex<Vec<GuestEvent>>,
+    is_quota_used: AtomicBool,
     queued: Mutex<Vec<(Vec<ObjectKey>, i32)>>,
 }
 
@@ -60,6 +63,9 @@ impl ClientImports for Recording {
 
 impl EventImports for Recording {
     fn record_event(&self, _: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
+        if self.is_quota_used.load(Relaxed) {
+            return Err(Refusal::over_limit("limits.eventQPS"));
+        }
         self.events.lock().push(event);
         Ok(())
     }
@@ -95,6 +101,14 @@ fn state(host: Recording) -> (Arc<Recording>, StoreState) {
     let mut state = StoreState::new(Arc::clone(&host) as _, Limits::default());
     state.begin(CallContext::default());
     (host, state)
+}
+
+/// A state with room for so many handles.
+fn state_with_room(handles: usize, host: Recording) -> StoreState {
+    let limits = Limits { handle_bytes: handles << 10, ..Limits::default() };
+    let mut state = StoreState::new(Arc::new(host), limits);
+    state.begin(CallContext::default());
+    state
 }
 
 fn kind(state: &mut StoreState) -> Resource<Kind> {
@@ -143,30 +157,6 @@ fn kinds_are_bounded_and_of_the_cluster_of_the_host() {
         (call.group(lent(&again)).unwrap(), call.name(again).unwrap()),
         ("g".to_owned(), "Y".to_owned())
     );
-}
-
-#[test]
-fn builders_are_bounded_together_and_freed_when_dropped() {
-    use api::client::HostOptions;
-    use api::events::{EventType, HostEvent};
-    let (_, mut state) = state(Recording { objects: vec![object("a/x")], ..Recording::default() });
-    let kind = kind(&mut state);
-    let mut call = import_call(&mut state);
-    let options: Vec<_> = (0..63).map(|_| HostOptions::new(&mut call).unwrap()).collect();
-    let about = |call: &mut ImportCall<'_>| {
-        let key = wit::types::ObjectKey { namespace: "a".to_owned(), name: "x".to_owned() };
-        call.about_key(lent(&kind), key, String::new(), EventType::Normal, "R".to_owned(), String::new())
-    };
-    about(&mut call).unwrap();
-    for over in [refusal(about(&mut call)), refusal(HostOptions::new(&mut call))] {
-        assert!(over.0 == RefusalReason::OverLimit && over.1.contains("64 queries"), "{over:?}");
-    }
-    HostOptions::drop(&mut call, lent(&options[0])).unwrap();
-    about(&mut call).unwrap();
-    drop(call);
-    state.end();
-    assert!(state.handles.is_empty());
-    HostOptions::new(&mut import_call(&mut state)).unwrap();
 }
 
 #[test]
@@ -269,38 +259,6 @@ async fn options_of_live_calls_are_passed_on_and_bad_ones_are_refused() {
     let log = api::client::Host::pod_log(&mut call, 3, "a".to_owned(), "x".to_owned(), None).await;
     assert_eq!(call_refusal(log).0, RefusalReason::Unsupported);
     assert_eq!(host.calls.lock().len(), 1, "nothing else was sent");
-}
-
-#[test]
-fn an_event_is_recorded_once_and_its_options_are_bounded() {
-    use api::events::{EventType, HostEvent};
-    let (host, mut state) = state(Recording::default());
-    let object = state.handles.push_cached(object("a/x")).unwrap();
-    let mut call = import_call(&mut state);
-    let about = |call: &mut ImportCall<'_>| {
-        call.about(lent(&object), EventType::Warning, "R".to_owned(), "n".to_owned()).unwrap()
-    };
-    let event = about(&mut call);
-    HostEvent::annotation(&mut call, lent(&event), "a".to_owned(), "b".to_owned()).unwrap();
-    HostEvent::field_path(&mut call, lent(&event), "data".to_owned()).unwrap();
-    HostEvent::record(&mut call, lent(&event)).unwrap();
-    assert!(refusal(HostEvent::record(&mut call, event)).1.contains("recorded already"));
-    let recorded = host.events.lock().pop().unwrap();
-    let annotations = [("a".to_owned(), "b".to_owned())].into();
-    let options = EventOptions { annotations, field_path: "data".to_owned(), timestamp: None };
-    assert_eq!(
-        (recorded.event_type.as_str(), recorded.reason.as_str(), recorded.options),
-        ("Warning", "R", Ok(options))
-    );
-    let event = about(&mut call);
-    for n in 0..33 {
-        HostEvent::annotation(&mut call, lent(&event), n.to_string(), String::new()).unwrap();
-    }
-    assert!(refusal(HostEvent::record(&mut call, event)).1.contains("32 annotations"));
-    let event = about(&mut call);
-    HostEvent::annotation(&mut call, lent(&event), "a".to_owned(), "x".repeat(MAX_TEXT)).unwrap();
-    assert_eq!(refusal(HostEvent::record(&mut call, event)).0, RefusalReason::Invalid);
-    assert!(host.events.lock().is_empty());
 }
 
 #[test]

@@ -126,14 +126,6 @@ fn values_of_an_index_come_in_portions() {
     assert!(HostValues::next(&mut call, values, 2).unwrap().is_empty());
 }
 
-/// A state with room for so many handles.
-fn state_with_room(handles: usize, host: Recording) -> StoreState {
-    let limits = Limits { handle_bytes: handles << 10, ..Limits::default() };
-    let mut state = StoreState::new(Arc::new(host), limits);
-    state.begin(CallContext::default());
-    state
-}
-
 fn numbered(objects: usize) -> Recording {
     Recording { objects: (0..objects).map(|n| object(&format!("a/{n}"))).collect(), ..Recording::default() }
 }
