@@ -16,9 +16,10 @@ use crate::budget::Budget;
 use crate::code::Code;
 use crate::error::{Fault, FaultKind, OverLimit};
 use crate::exports::{Exports, NotExported};
+use crate::handles::max_places;
 use crate::host::{CallContext, HostImports};
 use crate::reasons::ReasonSet;
-use crate::state::StoreState;
+use crate::state::{MAX_LASTING, StoreState};
 
 /// Maximum number of bytes that a guest may pass to the host in one call of an import: more than twice the largest
 /// request body that the API server accepts.
@@ -124,6 +125,7 @@ impl Instance {
         let mut store = Store::new(&code.engine().0.wasmtime, StoreState::new(host, limits));
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(HOSTCALL_BYTES);
+        store.set_max_component_handles(max_places(limits.handle_bytes, MAX_LASTING));
         let budget = Arc::clone(&store.data().budget);
         let metered = Arc::clone(&budget);
         store.epoch_deadline_callback(move |_| {
@@ -142,7 +144,11 @@ impl Instance {
             Err(_) => Err(Fault::deadline(limits.call_timeout, store.data().budget.used())),
             Ok(Err(error)) if is_without_room(&error) => Err(Fault::host_busy(&error)),
             Ok(Err(error)) => Err(fault(store.data(), FaultKind::Instantiate, &error)),
-            Ok(Ok(exports)) => Ok(Self { store, exports, limits, usable: true }),
+            Ok(Ok(exports)) => {
+                // What its start code was given is not good in its first call.
+                store.data_mut().end();
+                Ok(Self { store, exports, limits, usable: true })
+            }
         }
     }
 
@@ -150,6 +156,12 @@ impl Instance {
     #[must_use]
     pub fn is_usable(&self) -> bool {
         self.usable
+    }
+
+    /// Whether the instance should be replaced: it can run another call, and was given so many handles that few are left.
+    #[must_use]
+    pub fn is_worn_out(&self) -> bool {
+        self.store.data().handles.is_worn_out()
     }
 
     /// Bytes of linear memory that the guest has grown to.
@@ -288,9 +300,8 @@ impl Instance {
         state.host.host_time(state.budget.host_time());
         match answer {
             Ok(Ok(answer)) => {
-                let state = self.store.data_mut();
-                state.end();
-                self.usable = !state.handles.is_worn_out();
+                self.store.data_mut().end();
+                self.usable = true;
                 Ok(answer)
             }
             Ok(Err(error)) => Err(fault(self.store.data(), FaultKind::Trap, &error)),

@@ -187,6 +187,32 @@ async fn each_attack_is_refused_with_the_name_of_its_limit() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_handles_than_wasmtime_has_by_default_are_refused_at_the_limit_of_the_plugin() -> Result<()> {
+    let limits = Limits { handle_bytes: 128 << 20, ..patient() };
+    let answers = Attack::new(json!({"mode": "kept-handles"}), limits).await?.reconcile(&["bad"]).await?;
+    let failure = answers[0].as_ref().expect("no fault").as_ref().expect_err("a call beyond its limit");
+    assert!(failure.message.contains("exceed 134217728 bytes (limits.handleBytes)"), "{failure:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_whose_guest_drops_no_handles_is_worn_out_before_it_faults() -> Result<()> {
+    let attack = Attack::new(json!({"mode": "leaked-handles", "count": 20_000}), patient()).await?;
+    let mut instance = Instance::new(&attack.code, attack.host.clone(), attack.limits).await?;
+    let key = "default/bad".parse()?;
+    let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
+    let mut worn_out = Vec::new();
+    for call in 1..=4 {
+        let answer = instance.reconcile(&request, call).await?;
+        assert_eq!(answer, Ok(Outcome::Done));
+        worn_out.push(instance.is_worn_out());
+        assert!(instance.is_usable());
+    }
+    assert_eq!(worn_out, [false, true, true, true]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_room_for_an_answer_shrinks_with_what_the_call_holds() -> Result<()> {
     let attack = Attack::new(json!({"mode": "kept-pages"}), patient()).await?;
     attack.reconcile(&["bad"]).await?;

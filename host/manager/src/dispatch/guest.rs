@@ -54,6 +54,9 @@ pub(crate) trait Guest: Send {
     /// Whether the instance can run another call.
     fn is_usable(&self) -> bool;
 
+    /// Whether it should be replaced nevertheless.
+    fn is_worn_out(&self) -> bool;
+
     /// Bytes of memory that the instance has.
     fn memory(&self) -> usize;
 
@@ -140,6 +143,10 @@ impl Component for Code {
 impl Guest for Instance {
     fn is_usable(&self) -> bool {
         Self::is_usable(self)
+    }
+
+    fn is_worn_out(&self) -> bool {
+        Self::is_worn_out(self)
     }
 
     fn memory(&self) -> usize {

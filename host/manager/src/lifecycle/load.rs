@@ -361,6 +361,7 @@ impl Loader {
             config: Arc::clone(load.config.json()),
             queue: plugin.queue().clone(),
             queue_depth: manifest.limits.queue_depth,
+            selector_terms: manifest.limits.descriptor.selector_terms,
             api_calls: ApiCalls {
                 plugin: Arc::clone(plugin.name()),
                 denials: Arc::clone(plugin.denials()),

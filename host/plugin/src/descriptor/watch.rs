@@ -50,6 +50,13 @@ pub enum Delivery {
     Every,
 }
 
+/// The number of terms of a selector, values of its sets included, as `limits.selectorTerms` counts them.
+#[must_use]
+pub fn selector_terms(selector: &str) -> usize {
+    // Commas separate the terms, and the values of a set.
+    if selector.is_empty() { 0 } else { selector.split(',').count() }
+}
+
 /// Maximum length in bytes of the name of a watch.
 const MAX_WATCH_NAME: usize = 253;
 
@@ -66,8 +73,7 @@ pub(super) fn watch(
     for (field, selector) in
         [("labelSelector", &text.label_selector), ("fieldSelector", &text.field_selector)]
     {
-        // Commas separate the terms, and the values of a set.
-        let terms = selector.as_deref().map_or(0, |selector| selector.split(',').count());
+        let terms = selector_terms(selector.as_deref().unwrap_or_default());
         at_most(&format!("{at}.{field}"), "selectorTerms", terms, limits.selector_terms)?;
     }
     namespaces.sort_unstable();

@@ -75,3 +75,16 @@ async fn an_instance_that_makes_room_goes_without_a_call() {
     first.end().await;
     second.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_worn_out_hands_its_state_over_and_is_replaced() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = handler("sha256:a");
+    test.run(component.with_state().wears_out()).await;
+    assert_eq!(calls.so_far().await, ["on-synced "]);
+    test.server.create("ns/a", json!({}));
+    assert_eq!(calls.so_far().await, ["on-events ns/a", "save "]);
+    test.server.create("ns/b", json!({}));
+    assert_eq!(calls.so_far().await, ["restore ", "on-events ns/b", "save "]);
+    test.end().await;
+}

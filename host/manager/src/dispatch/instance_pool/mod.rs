@@ -75,14 +75,15 @@ struct Warm {
 }
 
 impl Warm {
-    fn is_usable(&self) -> bool {
-        self.guest.as_ref().is_some_and(|guest| guest.is_usable())
+    /// Whether it is to run another call. One that is worn out and usable still tells its state.
+    fn goes_on(&self) -> bool {
+        self.guest.as_ref().is_some_and(|guest| guest.is_usable() && !guest.is_worn_out())
     }
 }
 
 impl Drop for Warm {
     fn drop(&mut self) {
-        let is_usable = self.is_usable();
+        let is_usable = self.guest.as_ref().is_some_and(|guest| guest.is_usable());
         let going = Going::new(self.guest.take(), Arc::clone(&self.generation));
         if let Some(state) = self.generation.state.as_ref().filter(|_| is_usable) {
             state.save(going);
@@ -327,7 +328,7 @@ impl Lease {
         plugin: &Arc<Plugin>,
         generation: &Arc<Generation>,
     ) -> Result<&mut dyn Guest, Fault> {
-        let usable = |warm: &Warm| warm.generation.number == generation.number && warm.is_usable();
+        let usable = |warm: &Warm| warm.generation.number == generation.number && warm.goes_on();
         if !self.warm.as_ref().is_some_and(usable) {
             self.warm = None;
             let mut guest = self.tenant.pool.instantiate_for(plugin, generation).await?;
@@ -370,7 +371,7 @@ impl Drop for Lease {
         self.recharge();
         let Tenant { pool, id, generation } = &*self.tenant;
         let current = generation.load(Relaxed);
-        let kept = self.warm.take_if(|warm| warm.is_usable() && warm.generation.number == current);
+        let kept = self.warm.take_if(|warm| warm.goes_on() && warm.generation.number == current);
         // One that is not kept goes before its charge does.
         self.warm = None;
         let is_idle = kept.is_some();
