@@ -38,7 +38,7 @@ impl GuestState {
         let Ok(mut saved) = Arc::clone(&self.saved).try_lock_owned() else { return };
         let saver = Arc::clone(&plugin);
         plugin.spawn(async move {
-            match guest.save().await {
+            match guest.save(most).await {
                 Ok(Some(state)) if state.len() > most => {
                     let bytes = state.len();
                     lost(&saver, &format!(
