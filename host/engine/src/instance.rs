@@ -25,6 +25,9 @@ use crate::state::{MAX_LASTING, StoreState};
 /// request body that the API server accepts.
 const HOSTCALL_BYTES: usize = 8 << 20;
 
+/// How wasmtime's error begins when a guest passes more than that. Its type is private.
+const TOO_MUCH: &str = "too much data is being copied between the host and the guest";
+
 /// A request to reconcile one key.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
@@ -249,15 +252,20 @@ impl Instance {
         self.end(answer)
     }
 
-    /// Takes the guest's state, for the next generation of the plugin; none if the guest has none to hand over.
+    /// Takes the guest's state, of which `most` bytes may be kept, for the next generation of the plugin; none if the guest has
+    /// none to hand over.
     ///
     /// # Errors
-    /// When the guest faults or the component does not export `state`.
-    pub async fn save(&mut self) -> Result<Option<Vec<u8>>, Fault> {
+    /// When the guest faults, the component does not export `state`, or the state is larger than `most` and than any call may
+    /// pass.
+    pub async fn save(&mut self, most: usize) -> Result<Option<Vec<u8>>, Fault> {
+        self.store.set_hostcall_fuel(most.max(HOSTCALL_BYTES));
         let budget = self.begin(CallContext::default());
         let call = self.exports.save(&mut self.store);
         let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
-        self.end(answer)
+        let saved = self.end(answer);
+        self.store.set_hostcall_fuel(HOSTCALL_BYTES);
+        saved
     }
 
     /// Gives the guest the state of the generation before. The inner error is the guest's own message.
@@ -330,13 +338,18 @@ fn fault(state: &StoreState, kind: FaultKind, error: &wasmtime::Error) -> Fault 
     if let Some(over) = error.downcast_ref::<OverLimit>() {
         return Fault::new(FaultKind::Limit, format!("{over}{trace}"));
     }
+    let cause = error.root_cause().to_string();
+    if cause.starts_with(TOO_MUCH) {
+        let message = format!(
+            "the guest passed too many bytes to the host in one call: a body of a live call may have 3 MiB, a state \
+             limits.stateBytes, a description limits.descriptorBytes, and all arguments of a call {HOSTCALL_BYTES} bytes{trace}"
+        );
+        return Fault::new(FaultKind::Limit, message);
+    }
     match error.downcast_ref::<Trap>() {
         Some(trap) => Fault::new(FaultKind::Trap, format!("the guest trapped: {trap}{trace}")),
         // The chain of a host error holds the frames of the guest, which `trace` has by name.
-        None => {
-            let cause = printable(&error.root_cause().to_string());
-            Fault::new(kind, format!("the guest faulted: {cause}{trace}"))
-        }
+        None => Fault::new(kind, format!("the guest faulted: {}{trace}", printable(&cause))),
     }
 }
 

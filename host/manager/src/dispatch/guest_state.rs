@@ -59,7 +59,7 @@ impl GuestState {
         let saver = Arc::clone(&plugin);
         plugin.spawn(async move {
             let Some(guest) = going.guest.as_mut().filter(|guest| guest.is_usable()) else { return };
-            match guest.save().await {
+            match guest.save(most).await {
                 Ok(Some(state)) if state.len() > most => {
                     let bytes = state.len();
                     lost(&saver, &format!(

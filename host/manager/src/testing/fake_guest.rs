@@ -378,7 +378,7 @@ impl Guest for FakeGuest {
         Box::pin(async move { answers.await.map(drop) })
     }
 
-    fn save(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
+    fn save(&mut self, _: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
         let answers = self.call("save", &[]);
         Box::pin(async move { answers.await.map(|_| Some(b"saved".to_vec())) })
     }
