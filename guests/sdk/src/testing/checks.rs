@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::grants::{self, Access, Place};
 use super::selector::Selector;
-use super::server::group_of;
+use super::server::{Server, group_of};
 use super::state::State;
 use crate::bindings::imports::types as raw;
 use crate::cache::Query;
@@ -26,6 +26,15 @@ pub(super) fn invalid(message: impl Into<String>) -> raw::Refusal {
 
 pub(super) fn place(namespace: &str) -> Place<'_> {
     if namespace.is_empty() { Place::Cluster } else { Place::Namespace(namespace) }
+}
+
+/// The place of all objects of a kind in a namespace; an empty one means all.
+pub(super) fn place_of_all<'a>(server: &Server, kind: &Kind, namespace: &'a str) -> Place<'a> {
+    match namespace {
+        "" if server.is_namespaced(kind.group(), kind.kind()) => Place::AllNamespaces,
+        "" => Place::Cluster,
+        namespace => Place::Namespace(namespace),
+    }
 }
 
 pub(super) fn check_cluster(cluster: u32) -> Refused<()> {
@@ -93,10 +102,9 @@ impl State {
         if !watches.any(|watch| watch.covers_namespace(&key.namespace)) {
             return Err(self.not_watched(kind, &key.namespace));
         }
+        // Selectors of watches limit events, not what the cache shows.
         let found = self.cache.get(&group_of(kind)).and_then(|objects| objects.get(key));
-        let is_selected =
-            |object: &&Rc<Value>| self.described.watches_of(kind).any(|watch| watch.selects(object));
-        Ok(found.filter(is_selected).map(|object| self.cached(kind, object)))
+        Ok(found.map(|object| self.cached(kind, object)))
     }
 
     pub(super) fn select<'a>(
@@ -127,7 +135,7 @@ impl State {
         let selected = self.cache.get(&group_of(kind)).into_iter().flatten().filter(|(key, object)| {
             (namespace.is_empty() || key.namespace == namespace)
                 && grants::sees(&self.grants, "list", kind.group(), &plural, key)
-                && self.described.watches_of(kind).any(|watch| watch.selects(object))
+                && self.described.watches_of(kind).any(|watch| watch.covers_namespace(&key.namespace))
                 && selector.matches(object)
                 && query.index.as_ref().is_none_or(|(index, value)| {
                     self.described.index_values(kind, index, object).contains(value)
