@@ -153,7 +153,8 @@ impl Query {
         self
     }
 
-    /// Only objects with these labels, such as `app=web,tier!=test`.
+    /// Only objects with these labels, such as `app=web,tier!=test`: at most 64 terms (`limits.selectorTerms`), values of sets
+    /// included.
     #[must_use]
     pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
         self.label_selector = Some(selector.into());

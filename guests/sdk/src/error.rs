@@ -1,6 +1,7 @@
-//! The errors of calls to the host, in two families: a [`Refusal`] comes from the host, and nothing was sent; an
-//! [`ApiStatus`] is the API server's answer. [`Error`] is either, or an error of the SDK's own: a body that does not have
-//! the form of its type, or an object with another controller.
+//! The errors of calls to the host, in two families: a [`Refusal`] comes from the host, which sent nothing or, if it is
+//! [unavailable](Refusal::is_unavailable), does not know what became of a write; an [`ApiStatus`] is the API server's
+//! answer. [`Error`] is either, or an error of the SDK's own: a body that does not have the form of its type, or an object
+//! with another controller.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,7 +23,8 @@ pub enum RefusalReason {
     UnknownIndex,
     /// The call would exceed a bound of the contract or a limit of the manifest. The message names it.
     OverLimit,
-    /// The host cannot do it now: it has no cluster, is not the leader, or got no response.
+    /// The host cannot do it now: it has no cluster, is not the leader, or got no response. A live write may have been done
+    /// nevertheless.
     Unavailable,
     /// This host does not have what was asked for.
     Unsupported,
@@ -49,7 +51,8 @@ impl fmt::Display for RefusalReason {
     }
 }
 
-/// A refusal of the host. Nothing was sent, and nothing was changed.
+/// A refusal of the host. Nothing was sent, and nothing was changed; only with [`Unavailable`](RefusalReason::Unavailable) of a
+/// live write it is not known whether the write was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Machine-readable.
@@ -79,7 +82,7 @@ impl Refusal {
         self.reason == RefusalReason::OverLimit
     }
 
-    /// Whether the same call may succeed later.
+    /// Whether the same call may succeed later. A live write may have been done: the response may be lost.
     pub fn is_unavailable(&self) -> bool {
         self.reason == RefusalReason::Unavailable
     }
@@ -191,7 +194,7 @@ impl std::error::Error for AlreadyOwned {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The host refused the call: a permission is missing, or the call is malformed. Nothing was sent.
+    /// The host refused the call: a permission is missing, or the call is malformed; or it got no response. See [`Refusal`].
     Refused(Refusal),
     /// The API server answered with an error.
     Api(ApiStatus),

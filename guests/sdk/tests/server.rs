@@ -237,6 +237,9 @@ fn nonsense_is_refused_and_never_a_panic() {
     for selector in ["a b", "a in b", "((", "a=,b", "!", ","] {
         let _ = ctx.cache().list(&MAP, &Query::all().label_selector(selector)).map(Iterator::count);
     }
+    let terms = Query::all().label_selector(vec!["!a"; 65].join(","));
+    let error = ctx.cache().list(&MAP, &terms).map(drop).unwrap_err();
+    assert!(error.is_over_limit() && error.message.contains("limits.selectorTerms"), "{error}");
     let huge = "x".repeat(4 << 20);
     let error = client.create(&MAP, &map("huge", &[("k", &huge)]), &write).unwrap_err();
     assert!(error.refusal().is_some_and(pilothouse_sdk::Refusal::is_over_limit), "{error}");

@@ -25,7 +25,7 @@ pub use self::key_map::KeyMap;
 pub use self::predicate::{EventKinds, Predicate};
 pub use self::projection::ProjectionSpec;
 use self::text::{Document, Head, KindOnly, RateLimiterText, ScheduleText};
-pub use self::watch::{Delivery, WatchSpec};
+pub use self::watch::{Delivery, WatchSpec, selector_terms};
 use crate::duration::parse_duration;
 use crate::grants::Rule;
 use crate::limits::{DescriptorLimits, MAX_CONCURRENT_RECONCILES};

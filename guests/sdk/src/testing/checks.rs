@@ -13,6 +13,9 @@ use crate::cache::Query;
 use crate::sys::{Called, Object, Refused};
 use crate::{Key, Kind, Verb};
 
+/// Most terms of the label selector of a query.
+const SELECTOR_TERMS: usize = 64;
+
 pub(super) fn refusal(reason: raw::RefusalReason, message: impl Into<String>) -> raw::Refusal {
     raw::Refusal { reason, message: message.into() }
 }
@@ -117,8 +120,17 @@ impl State {
             return Err(self.unknown_index(kind, index));
         }
         self.check_list(kind, namespace)?;
-        let selector =
-            Selector::parse(query.label_selector.as_deref().unwrap_or_default()).map_err(invalid)?;
+        let selector = query.label_selector.as_deref().unwrap_or_default();
+        // Commas separate the terms, and the values of a set.
+        let terms = if selector.is_empty() { 0 } else { selector.split(',').count() };
+        if terms > SELECTOR_TERMS {
+            let message = format!(
+                "the label selector has {terms} terms, values of sets included, at most {SELECTOR_TERMS} are allowed \
+                 (limits.selectorTerms): use an index, or raise the limit"
+            );
+            return Err(refusal(raw::RefusalReason::OverLimit, message));
+        }
+        let selector = Selector::parse(selector).map_err(invalid)?;
         let plural = self.server.info(kind).plural;
         let selected = self.cache.get(&group_of(kind)).into_iter().flatten().filter(|(key, object)| {
             (namespace.is_empty() || key.namespace == namespace)

@@ -13,7 +13,7 @@ use crate::testing::{config_map, config_maps, object};
 /// Takes one event, and fails to handle it.
 fn fail_one(pair: &Pair) {
     let mut batch = pair.ring.try_next_batch(1).expect("an event");
-    pair.ring.put_in_front(batch.take().remove(0))
+    pair.ring.put_in_front(batch.take().remove(0));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::key_map::{self, KeyMap};
 use super::predicate::{self, Predicate};
 use super::text::WatchText;
-use super::{DescribeError, at_most, error, kind};
+use super::{DescribeError, Description, at_most, error, kind};
 use crate::limits::DescriptorLimits;
 use crate::world::World;
 
@@ -50,6 +50,13 @@ pub enum Delivery {
     Every,
 }
 
+/// The number of terms of a selector, values of its sets included, as `limits.selectorTerms` counts them.
+#[must_use]
+pub fn selector_terms(selector: &str) -> usize {
+    // Commas separate the terms, and the values of a set.
+    if selector.is_empty() { 0 } else { selector.split(',').count() }
+}
+
 /// Maximum length in bytes of the name of a watch.
 const MAX_WATCH_NAME: usize = 253;
 
@@ -66,8 +73,7 @@ pub(super) fn watch(
     for (field, selector) in
         [("labelSelector", &text.label_selector), ("fieldSelector", &text.field_selector)]
     {
-        // Commas separate the terms, and the values of a set.
-        let terms = selector.as_deref().map_or(0, |selector| selector.split(',').count());
+        let terms = selector_terms(selector.as_deref().unwrap_or_default());
         at_most(&format!("{at}.{field}"), "selectorTerms", terms, limits.selector_terms)?;
     }
     namespaces.sort_unstable();
@@ -111,10 +117,31 @@ pub(super) fn watch(
     })
 }
 
-/// Checks that no watch is there twice. Their number is within its limit.
+impl Description {
+    /// Checks that watches whose events go to handlers have names of their own, by which handlers of contract 0.2 know them.
+    ///
+    /// # Errors
+    /// When two have the same name.
+    pub fn check_watch_names(&self) -> Result<(), DescribeError> {
+        let handled = || self.watches.iter().enumerate().filter(|(_, watch)| watch.is_handled());
+        for (position, watch) in handled() {
+            let is_same = |(at, other): &(usize, &WatchSpec)| *at < position && other.name == watch.name;
+            if let Some((first, _)) = handled().find(is_same) {
+                let at = format!("watches[{position}] ({}).name", watch.kind);
+                let reason = format!("{:?} is the name of watches[{first}] too", watch.name);
+                return Err(error(at, reason, "give each watch of the event handlers a name of its own"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that no watch is there twice, under whatever name. Their number is within its limit.
 pub(super) fn check_distinct(watches: &[WatchSpec]) -> Result<(), DescribeError> {
+    let is_same =
+        |one: &WatchSpec, other: &WatchSpec| *one == WatchSpec { name: one.name.clone(), ..other.clone() };
     for (position, watch) in watches.iter().enumerate() {
-        if let Some(first) = watches[..position].iter().position(|other| other == watch) {
+        if let Some(first) = watches[..position].iter().position(|other| is_same(watch, other)) {
             let at = format!("watches[{position}] ({})", watch.kind);
             return Err(error(at, format!("it is identical to watches[{first}]"), "leave one of them out"));
         }

@@ -244,6 +244,29 @@ fn a_watch_may_have_several_maps_and_predicates_within_each_other() {
 }
 
 #[test]
+fn watches_of_handlers_have_names_of_their_own() {
+    let named =
+        |watches: Value| parse(json!({"watches": watches}), World::Controller).unwrap().check_watch_names();
+    let handled = |more: Value| {
+        let mut watch = watch(json!({"map": {"type": "handler"}}));
+        watch.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        watch
+    };
+    let by_label = |label: &str| json!({"labelSelector": label});
+    let error = named(json!([handled(by_label("a=1")), handled(by_label("a=2"))])).unwrap_err().to_string();
+    assert!(
+        error.contains("watches[1] (apps/v1/Deployment).name: \"Deployment\" is the name of watches[0]"),
+        "{error}"
+    );
+    assert!(named(json!([handled(by_label("a=1")), handled(json!({"name": "other"}))])).is_ok());
+    // Keys have no names.
+    assert!(named(json!([watch(by_label("a=1")), watch(by_label("a=2")), handled(json!({}))])).is_ok());
+    // A name makes no watch another.
+    let twice = json!([handled(json!({})), handled(json!({"name": "other"}))]);
+    refused(json!({"watches": twice}), &["watches[1]", "identical to watches[0]"]);
+}
+
+#[test]
 fn handler_is_the_only_map_of_its_watch() {
     let watches = json!([watch(json!({"map": [{"type": "self"}, {"type": "handler"}]}))]);
     refused(json!({"watches": watches}), &[".map: handler is one of several maps", "a second time"]);
