@@ -85,9 +85,16 @@ impl Build {
     }
 }
 
-/// The one project of a path.
+/// The one project of a path. Others below a folder that is a plugin crate itself, as its examples, are not meant.
 fn only_crate(path: &Path) -> Result<Project> {
     let mut projects = projects::find(&[path.to_owned()])?.projects;
+    let given = path.canonicalize().with_context(|| format!("reading {}", path.display()))?;
+    if let Some(own) = projects
+        .iter()
+        .position(|project| project.folder == given && matches!(project.source, Source::Crate(_)))
+    {
+        return Ok(projects.swap_remove(own));
+    }
     match (projects.pop(), projects.first()) {
         (Some(only), None) => Ok(only),
         (last, _) => {
