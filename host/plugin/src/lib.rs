@@ -39,8 +39,8 @@ pub mod yaml;
 pub use address::{canonical, special};
 pub use allow_lists::{AllowLists, AllowedAccount};
 pub use descriptor::{
-    Batch, Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate,
-    ProjectionSpec, RateLimiter, Schedule, WatchSpec,
+    Batch, Bucket, Delivery, DescribeError, Description, EventKinds, IndexSource, IndexSpec, KeyMap,
+    Predicate, ProjectionSpec, RateLimiter, Schedule, WatchSpec, selector_terms,
 };
 pub use duration::{DurationError, parse_duration};
 pub use grants::{Access, Grants, Missing, NoScopes, NotGranted, Place, Rule, Scope, Visibility, WatchScope};

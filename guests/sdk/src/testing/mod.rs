@@ -24,10 +24,6 @@
 //!             .writes::<ConfigMap>(Verb::APPLY))
 //!     }
 //!
-//!     fn new(_config: &Config) -> Result<Self, String> {
-//!         Ok(Self)
-//!     }
-//!
 //!     fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
 //!         let Some(map) = ctx.get::<ConfigMap>(&request.key)? else { return Ok(Outcome::Done) };
 //!         let metadata = Metadata::new(&request.key.child("-copy"));
@@ -80,12 +76,16 @@ mod fields;
 mod grants;
 mod host;
 mod json_patch;
+mod maps;
 mod plugin;
+mod predicates;
 mod queue;
 mod records;
 mod selector;
 mod server;
 mod state;
+#[cfg(test)]
+mod tests;
 mod time;
 mod world;
 

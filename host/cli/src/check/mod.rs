@@ -163,7 +163,7 @@ async fn fill(
         Ok(answer) => answer,
         Err(reason) => return Ok(Err(described(&subject.path, reason))),
     };
-    let description = match describe::parse(&answer, code.world()?, &subject.manifest) {
+    let description = match describe::parse(&answer, &code, &subject.manifest) {
         Ok(description) => report.parsed.insert(description),
         Err(reason) => return Ok(Err(described(&subject.path, reason))),
     };

@@ -134,9 +134,7 @@ async fn inspect(inspector: &Inspector, files: Files) -> Result<Plugin> {
     let description = match manifest.config_from.is_empty() {
         true => {
             let answer = describe::call(&code, &manifest, &manifest.config).await;
-            let parse = |answer: Vec<u8>| {
-                describe::parse(&answer, code.world().map_err(|e| e.to_string())?, &manifest)
-            };
+            let parse = |answer: Vec<u8>| describe::parse(&answer, &code, &manifest);
             Some(answer.and_then(parse).map_err(|reason| anyhow!(reason))?)
         }
         false => None,

@@ -222,6 +222,7 @@ impl ApiCalls {
         };
         let mut items = Vec::new();
         let mut room = max_bytes;
+        let mut has_room = true;
         // Servers ignore the limit of a list from version "0", and answer with all objects.
         let mut keep = |object: Object| match room.checked_sub(object.json().len() + HANDLE_BYTES) {
             Some(left) => {
@@ -230,15 +231,18 @@ impl ApiCalls {
                 Ok(())
             }
             // The rest is not downloaded.
-            None => Err(Error::Request(format!(
-                "the page exceeds the {max_bytes} bytes that the call has left for objects (limits.handleBytes): ask for \
-                 smaller pages with a limit and without a resourceVersion, drop objects, or read the cache"
-            ))),
+            None => {
+                has_room = false;
+                Err(Error::Request(format!(
+                    "the page exceeds the {max_bytes} bytes that the call has left for objects (limits.handleBytes): ask \
+                     for smaller pages with a limit and without a resourceVersion, drop objects, or read the cache"
+                )))
+            }
         };
         let page =
             self.client.list_page_until(resource, options.namespace.as_deref(), &params, &mut keep).await;
         settle(permit, &page);
-        let meta = page.map_err(|e| api_error(&e))?;
+        let meta = page.map_err(|e| if has_room { api_error(&e) } else { Refusal::over_limit(e).into() })?;
         Ok(ClientAnswer::Page {
             items,
             continue_token: Some(meta.continue_token).filter(|token| !token.is_empty()),
@@ -298,7 +302,7 @@ impl ApiCalls {
             ClientVerb::Create(body) if let Some(key) = &options.target => {
                 let created = self.client.create_subresource(resource, key, body, &params).await;
                 settle(permit, &created);
-                // It is no object of its own, so no cache will show it.
+                // It is no object of its own. What it does to its object is not known, and is not waited for.
                 return created.map(ClientAnswer::Object).map_err(|e| api_error(&e));
             }
             ClientVerb::Create(body) => {

@@ -250,12 +250,8 @@ fn rate(qps: f64) -> (f64, f64) {
 }
 
 fn reference(target: EventTarget) -> ObjectReference {
-    match target {
-        EventTarget::Object(object) => ObjectReference::from(&object),
-        EventTarget::Reference { kind, key, uid, resource_version } => {
-            ObjectReference { resource_version, ..ObjectReference::of_key(&kind, &key) }.with_uid(&uid)
-        }
-    }
+    let EventTarget { kind, key, uid, resource_version } = target;
+    ObjectReference { resource_version, ..ObjectReference::of_key(&kind, &key) }.with_uid(&uid)
 }
 
 fn size(reference: &ObjectReference) -> usize {

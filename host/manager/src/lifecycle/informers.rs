@@ -87,6 +87,7 @@ impl Leasing<'_> {
         let mut function = match &index.source {
             IndexSource::Path(path) => IndexFn::path(path.clone()),
             IndexSource::Label(name) => IndexFn::label(name),
+            IndexSource::Annotation(name) => IndexFn::annotation(name),
             IndexSource::Owner => IndexFn::owner_uid(),
         };
         if let Some(path) = &index.only_where {
