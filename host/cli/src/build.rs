@@ -131,3 +131,27 @@ fn put(path: &Path, content: &[u8]) -> Result<()> {
     };
     write().map(drop).with_context(|| format!("writing {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_a_crate_is_that_crate_whatever_is_below_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for (folder, name) in [("own", "own"), ("own/examples/other", "other")] {
+            let folder = dir.path().join(folder);
+            fs::create_dir_all(folder.join("src")).unwrap();
+            fs::write(folder.join("src/lib.rs"), "").unwrap();
+            let toml = format!(
+                "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\n[lib]\ncrate-type = [\"cdylib\"]\n[workspace]\n"
+            );
+            fs::write(folder.join("Cargo.toml"), toml).unwrap();
+        }
+        for (path, label) in [("own", "own"), ("own/examples", "other"), ("own/examples/other", "other")] {
+            assert_eq!(only_crate(&dir.path().join(path)).unwrap().label, label, "{path}");
+        }
+        let error = only_crate(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("several plugins"), "{error}");
+    }
+}
