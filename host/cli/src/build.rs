@@ -85,9 +85,16 @@ impl Build {
     }
 }
 
-/// The one project of a path.
+/// The one project of a path. Others below a folder that is a plugin crate itself, as its examples, are not meant.
 fn only_crate(path: &Path) -> Result<Project> {
     let mut projects = projects::find(&[path.to_owned()])?.projects;
+    let given = path.canonicalize().with_context(|| format!("reading {}", path.display()))?;
+    if let Some(own) = projects
+        .iter()
+        .position(|project| project.folder == given && matches!(project.source, Source::Crate(_)))
+    {
+        return Ok(projects.swap_remove(own));
+    }
     match (projects.pop(), projects.first()) {
         (Some(only), None) => Ok(only),
         (last, _) => {
@@ -123,4 +130,28 @@ fn put(path: &Path, content: &[u8]) -> Result<()> {
         file.persist(path).map_err(|error| error.error)
     };
     write().map(drop).with_context(|| format!("writing {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_a_crate_is_that_crate_whatever_is_below_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for (folder, name) in [("own", "own"), ("own/examples/other", "other")] {
+            let folder = dir.path().join(folder);
+            fs::create_dir_all(folder.join("src")).unwrap();
+            fs::write(folder.join("src/lib.rs"), "").unwrap();
+            let toml = format!(
+                "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\n[lib]\ncrate-type = [\"cdylib\"]\n[workspace]\n"
+            );
+            fs::write(folder.join("Cargo.toml"), toml).unwrap();
+        }
+        for (path, label) in [("own", "own"), ("own/examples", "other"), ("own/examples/other", "other")] {
+            assert_eq!(only_crate(&dir.path().join(path)).unwrap().label, label, "{path}");
+        }
+        let error = only_crate(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("several plugins"), "{error}");
+    }
 }

@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
-use pilothouse_tests::process::Finished;
-use pilothouse_tests::{ControlPlane, Host, cli, guests, plugins};
+use pilothouse_tests::poll::{self, SOON};
+use pilothouse_tests::process::{Finished, Process};
+use pilothouse_tests::{ControlPlane, Host, Signal, cli, guests, plugins};
 use serde_json::Value;
 
 /// A folder with a component, and a manifest unless it is empty.
@@ -161,5 +162,22 @@ fn a_plugin_is_not_called_refused_for_what_was_not_read() -> Result<()> {
         let refused = report["refused"].as_str().context("no reason")?;
         ensure!(checked.status.code() == Some(1) && refused.contains(wanted), "{report}");
     }
+    Ok(())
+}
+
+#[test]
+fn an_interrupted_check_leaves_nothing_behind() -> Result<()> {
+    let dir = folder("probe", "")?;
+    let temporary = dir.path().join("tmp");
+    fs::create_dir(&temporary)?;
+    let left = || -> Result<usize> { Ok(fs::read_dir(&temporary)?.count()) };
+    let process = Process::spawn(cli::command(dir.path(), &["check", "p.wasm"])?.env("TMPDIR", &temporary))?;
+    // Compiling takes long enough to be interrupted.
+    poll::until("the folder for the machine code", SOON, || anyhow::Ok(left()? > 0))?;
+    process.signal(Signal::INT)?;
+    let status = process.wait_exit(SOON)?;
+    ensure!(status.code() == Some(1), "{status:?}: {}", process.output().tail(20));
+    ensure!(!process.output().matching("error: interrupted").is_empty(), "{}", process.output().tail(20));
+    ensure!(left()? == 0, "its temporary folder is still there");
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! [`Report`]: what is known of a checked component, as text and as JSON.
 
+use std::collections::HashSet;
 use std::fmt::{Display, Write as _};
 
 use pilothouse_plugin::{Description, IndexSource, KeyMap, Rule, printable};
@@ -68,10 +69,12 @@ fn export_names(interfaces: &Interfaces) -> Vec<&str> {
 /// Imports with the same meaning, joined: their names and the meaning, in the order of their first.
 fn grouped(interfaces: &Interfaces) -> Vec<(String, &'static str)> {
     let mut groups: Vec<(Vec<&str>, &'static str)> = Vec::new();
+    // One that no host takes may have millions.
+    let mut seen = HashSet::new();
     for import in &interfaces.imports {
         let name = package_or_name(&import.name);
         match groups.iter_mut().find(|(_, meaning)| *meaning == import.meaning) {
-            Some((names, _)) if names.contains(&name) => {}
+            _ if !seen.insert((name, import.meaning)) => {}
             Some((names, _)) => names.push(name),
             None => groups.push((vec![name], import.meaning)),
         }
