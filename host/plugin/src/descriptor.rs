@@ -8,6 +8,7 @@
 //! The manager calls it once per generation.
 
 mod index;
+mod key_map;
 mod predicate;
 mod projection;
 mod text;
@@ -20,10 +21,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub use self::index::{IndexSource, IndexSpec};
-pub use self::predicate::Predicate;
+pub use self::key_map::KeyMap;
+pub use self::predicate::{EventKinds, Predicate};
 pub use self::projection::ProjectionSpec;
 use self::text::{Document, Head, KindOnly, RateLimiterText, ScheduleText};
-pub use self::watch::{Delivery, KeyMap, WatchSpec, selector_terms};
+pub use self::watch::{Delivery, WatchSpec, selector_terms};
 use crate::duration::parse_duration;
 use crate::grants::Rule;
 use crate::limits::{DescriptorLimits, MAX_CONCURRENT_RECONCILES};
@@ -169,6 +171,7 @@ impl Description {
         let watches =
             elements("watches", &document.watches, |at, text| watch::watch(at, text, world, limits))?;
         watch::check_distinct(&watches)?;
+        key_map::check(&watches)?;
         let indexes = elements("indexes", &document.indexes, index::index)?;
         index::check(&indexes, &watches)?;
         let projections = elements("projections", &document.projections, projection::projection)?;

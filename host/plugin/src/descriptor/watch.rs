@@ -1,11 +1,12 @@
 //! [`WatchSpec`]: a watch of a descriptor, parsed and validated.
 
-use pilothouse_object::{FieldSelector, Gvk, LabelSelector, Pointer};
+use pilothouse_object::{FieldSelector, Gvk, LabelSelector};
 use serde::Deserialize;
 
-use super::predicate::Predicate;
-use super::text::{MapText, PredicateText, WatchText};
-use super::{DescribeError, at_most, error, kind, pointer, required};
+use super::key_map::{self, KeyMap};
+use super::predicate::{self, Predicate};
+use super::text::WatchText;
+use super::{DescribeError, Description, at_most, error, kind};
 use crate::limits::DescriptorLimits;
 use crate::world::World;
 
@@ -22,44 +23,20 @@ pub struct WatchSpec {
     pub label_selector: LabelSelector,
     /// Only objects with these fields.
     pub field_selector: FieldSelector,
-    /// Only updates that pass all of these.
+    /// Only events that pass all of these.
     pub predicates: Vec<Predicate>,
-    /// The mapping of a change to keys.
-    pub map: KeyMap,
+    /// The mappings of a change to keys, one at least; [`KeyMap::Handler`] is the only one.
+    pub maps: Vec<KeyMap>,
     /// Whether changes may be merged.
     pub delivery: Delivery,
 }
 
-/// Maps a changed object to keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeyMap {
-    /// The object's own key.
-    Itself,
-    /// The owners of this group and kind.
-    Owner {
-        /// API group of the owner.
-        group: String,
-        /// Kind of the owner.
-        kind: String,
-        /// Only the owner that is the managing controller.
-        controller_only: bool,
-    },
-    /// The value of a label.
-    Label {
-        /// Name of the label.
-        name: String,
-        /// Whether the value is a name in the object's namespace instead of a key.
-        same_namespace: bool,
-    },
-    /// The strings at a pointer.
-    Field {
-        /// The pointer.
-        path: Pointer,
-        /// Whether the value is a name in the object's namespace instead of a key.
-        same_namespace: bool,
-    },
-    /// The guest's event handlers are called instead.
-    Handler,
+impl WatchSpec {
+    /// Whether the guest's event handlers are called.
+    #[must_use]
+    pub fn is_handled(&self) -> bool {
+        matches!(self.maps[..], [KeyMap::Handler])
+    }
 }
 
 /// Treatment of changes that arrive faster than they are handled.
@@ -92,7 +69,7 @@ pub(super) fn watch(
     let kind = kind(at, &text.group, &text.version, &text.kind)?;
     let mut namespaces = text.namespaces.unwrap_or_default();
     at_most(&format!("{at}.namespaces"), "watchNamespaces", namespaces.len(), limits.watch_namespaces)?;
-    at_most(&format!("{at}.predicates"), "predicates", text.predicates.len(), limits.predicates)?;
+    let predicates = predicate::predicates(&format!("{at}.predicates"), text.predicates, limits)?;
     for (field, selector) in
         [("labelSelector", &text.label_selector), ("fieldSelector", &text.field_selector)]
     {
@@ -109,8 +86,6 @@ pub(super) fn watch(
         ));
     }
     let all = namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*");
-    let predicates =
-        text.predicates.into_iter().enumerate().map(|(i, p)| predicate(&format!("{at}.predicates[{i}]"), p));
     let selector = |field: &str, e: &dyn std::fmt::Display, example| {
         error(format!("{at}.{field}"), e.to_string(), format!("write one like {example}"))
     };
@@ -136,63 +111,40 @@ pub(super) fn watch(
             .unwrap_or_default()
             .parse()
             .map_err(|e| selector("fieldSelector", &e, "spec.nodeName=n1"))?,
-        predicates: predicates.collect::<Result<_, _>>()?,
-        map: map(&format!("{at}.map"), text.map, world)?,
+        predicates,
+        maps: key_map::maps(&format!("{at}.map"), text.map, world)?,
         delivery: text.delivery.unwrap_or_default(),
     })
 }
 
-/// Checks that no watch is there twice. Their number is within its limit.
+impl Description {
+    /// Checks that watches whose events go to handlers have names of their own, by which handlers of contract 0.2 know them.
+    ///
+    /// # Errors
+    /// When two have the same name.
+    pub fn check_watch_names(&self) -> Result<(), DescribeError> {
+        let handled = || self.watches.iter().enumerate().filter(|(_, watch)| watch.is_handled());
+        for (position, watch) in handled() {
+            let is_same = |(at, other): &(usize, &WatchSpec)| *at < position && other.name == watch.name;
+            if let Some((first, _)) = handled().find(is_same) {
+                let at = format!("watches[{position}] ({}).name", watch.kind);
+                let reason = format!("{:?} is the name of watches[{first}] too", watch.name);
+                return Err(error(at, reason, "give each watch of the event handlers a name of its own"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that no watch is there twice, under whatever name. Their number is within its limit.
 pub(super) fn check_distinct(watches: &[WatchSpec]) -> Result<(), DescribeError> {
+    let is_same =
+        |one: &WatchSpec, other: &WatchSpec| *one == WatchSpec { name: one.name.clone(), ..other.clone() };
     for (position, watch) in watches.iter().enumerate() {
-        if let Some(first) = watches[..position].iter().position(|other| other == watch) {
+        if let Some(first) = watches[..position].iter().position(|other| is_same(watch, other)) {
             let at = format!("watches[{position}] ({})", watch.kind);
             return Err(error(at, format!("it is identical to watches[{first}]"), "leave one of them out"));
         }
     }
     Ok(())
-}
-
-fn predicate(at: &str, text: PredicateText) -> Result<Predicate, DescribeError> {
-    Ok(match text {
-        PredicateText::GenerationChanged {} => Predicate::GenerationChanged,
-        PredicateText::ResourceVersionChanged {} => Predicate::ResourceVersionChanged,
-        PredicateText::LabelsChanged {} => Predicate::LabelsChanged,
-        PredicateText::AnnotationsChanged {} => Predicate::AnnotationsChanged,
-        PredicateText::FieldChanged { path } => Predicate::FieldChanged(pointer(at, &path)?),
-    })
-}
-
-fn map(at: &str, text: Option<MapText>, world: World) -> Result<KeyMap, DescribeError> {
-    let Some(text) = text else {
-        return Ok(if world.reconciles() { KeyMap::Itself } else { KeyMap::Handler });
-    };
-    let map = match text {
-        MapText::Itself {} => KeyMap::Itself,
-        MapText::Owner { group, kind, controller_only } => {
-            required(at, "kind", &kind)?;
-            KeyMap::Owner { group, kind, controller_only }
-        }
-        MapText::Label { name, same_namespace } => {
-            required(at, "name", &name)?;
-            KeyMap::Label { name, same_namespace }
-        }
-        MapText::Field { path, same_namespace } => {
-            KeyMap::Field { path: pointer(at, &path)?, same_namespace }
-        }
-        MapText::Handler {} => KeyMap::Handler,
-    };
-    match (&map, world.handles(), world.reconciles()) {
-        (KeyMap::Handler, false, _) => Err(error(
-            at,
-            "the guest exports no handler, so nothing would be called",
-            "use self, owner, label or field, or build the guest for the world controller",
-        )),
-        (KeyMap::Handler, true, _) | (_, _, true) => Ok(map),
-        (_, _, false) => Err(error(
-            at,
-            "the guest exports no reconcile, so no key would be worked on",
-            "leave the map out, or build the guest for a world with reconcile or reconcile-many",
-        )),
-    }
 }
