@@ -43,6 +43,13 @@ impl Retries {
         }
     }
 
+    /// Whether the task sleeps, or is about to, and whether an event is due within this time.
+    pub(super) fn view(&self, time: Duration) -> (bool, bool) {
+        let due = self.due.lock();
+        let is_due = due.keys.first().is_some_and(|(at, _)| *at <= Instant::now() + time);
+        (due.has_task, is_due)
+    }
+
     /// An event was handled.
     pub(super) fn handled(&self, key: &ObjectKey) {
         if self.any_failed.load(Relaxed) {
