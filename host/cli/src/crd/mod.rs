@@ -1,7 +1,5 @@
 //! `pilothouse crd`: the CustomResourceDefinitions that the compiler wrote into a component, as YAML.
 
-mod yaml;
-
 use std::fs;
 use std::path::PathBuf;
 
@@ -10,8 +8,8 @@ use clap::Args;
 use serde_json::Value;
 use wasmparser::{Parser, Payload};
 
-use self::yaml::yaml;
 use crate::output::print;
+use crate::yaml::yaml;
 
 /// The custom section of a component that has its definitions: a JSON document a line.
 const SECTION: &str = "pilothouse.crd";
@@ -47,7 +45,7 @@ impl Crd {
 }
 
 /// The definitions in a component, in the order of their names.
-fn definitions(wasm: &[u8]) -> Result<Vec<Value>> {
+pub(crate) fn definitions(wasm: &[u8]) -> Result<Vec<Value>> {
     let mut definitions = Vec::new();
     // A component holds core modules, and the compiler writes into those.
     for payload in Parser::new(0).parse_all(wasm) {
