@@ -1,7 +1,6 @@
 //! `pilothouse crd`: the CustomResourceDefinitions that the compiler wrote into a component, as YAML.
 
 mod definition;
-mod yaml;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,11 +8,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
+use serde_json::Value;
 use wasmparser::{Parser, Payload};
 
 use self::definition::Definition;
-use self::yaml::yaml;
 use crate::output::print;
+use crate::yaml::yaml;
 
 /// The custom section of a component that has its definitions: a JSON document a line.
 const SECTION: &str = "pilothouse.crd";
@@ -43,16 +43,13 @@ impl Crd {
                 "{shown} has no CustomResourceDefinition: derive one with #[derive(Resource)] and #[resource(…, crd)]"
             );
         }
-        let mut documents = Vec::new();
-        for definition in definitions.values() {
-            documents.push(yaml(&serde_json::to_value(definition)?));
-        }
+        let documents: Vec<String> = definitions.iter().map(yaml).collect();
         print(&documents.join("---\n"))
     }
 }
 
-/// The definitions in a component, by their names.
-fn definitions(wasm: &[u8]) -> Result<BTreeMap<String, Definition>> {
+/// The definitions in a component, in the order of their names.
+pub(crate) fn definitions(wasm: &[u8]) -> Result<Vec<Value>> {
     let mut definitions: BTreeMap<String, Definition> = BTreeMap::new();
     // A component holds core modules, and the compiler writes into those.
     for payload in Parser::new(0).parse_all(wasm) {
@@ -75,7 +72,7 @@ fn definitions(wasm: &[u8]) -> Result<BTreeMap<String, Definition>> {
             definitions.insert(definition.name().to_owned(), definition);
         }
     }
-    Ok(definitions)
+    Ok(definitions.values().map(serde_json::to_value).collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]
@@ -105,7 +102,7 @@ mod tests {
         let (a, b) = (line("a", "v1"), line("b", "v1"));
         // One that is there twice is the same type, linked twice.
         let found = definitions(&module(&format!("{b}\n{a}\n{b}\n"))).unwrap();
-        let names: Vec<&str> = found.keys().map(String::as_str).collect();
+        let names: Vec<&str> = found.iter().filter_map(|one| one["metadata"]["name"].as_str()).collect();
         assert_eq!(names, ["a.example.org", "b.example.org"]);
         assert!(definitions(&module("")).unwrap().is_empty());
     }
