@@ -325,6 +325,32 @@ async fn dropping_a_handle_of_an_earlier_call_does_not_touch_the_handles_of_this
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wasi_gives_a_guest_no_file_no_socket_no_name_and_no_environment() -> Result<()> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?.to_string();
+    let attack = Attack::new(json!({"mode": "wasi", "address": address}), patient()).await?;
+    assert!(attack.reconcile(&["bad"]).await?[0].is_ok());
+    let said = attack.said();
+    let result = |what: &str| {
+        let prefix = format!("wasi what={what} said=");
+        said.iter().find_map(|line| line.strip_prefix(&prefix)).unwrap_or("nothing").to_owned()
+    };
+    // There is no folder below which a path could be.
+    for what in ["read a file", "list the root", "list the folder", "write a file"] {
+        assert!(result(what).starts_with("NotFound"), "{said:#?}");
+    }
+    for what in ["connect", "listen", "bind for datagrams"] {
+        assert!(result(what).starts_with("PermissionDenied"), "{said:#?}");
+    }
+    // The guest's libc has no word for a resolver that denies.
+    assert!(result("look a name up").contains("Non-recoverable error"), "{said:#?}");
+    assert!(said.contains(&"environment variables=0 arguments=0".to_owned()), "{said:?}");
+    assert!(listener.accept().is_err(), "it connected");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_cannot_hold_a_line_break() -> Result<()> {
     let answers =
         Attack::new(json!({"mode": "forged-failure"}), patient()).await?.reconcile(&["bad"]).await?;

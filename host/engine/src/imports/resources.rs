@@ -73,6 +73,11 @@ impl<T: 'static> Kept<T> {
         Self(Vec::new())
     }
 
+    /// Whether there is room for one more handle, of at most `most`.
+    pub(crate) fn has_room(&self, most: usize) -> bool {
+        self.0.len() < most || self.0.iter().any(Option::is_none)
+    }
+
     /// A handle; none when there are `most` already.
     pub(crate) fn push(&mut self, value: T, most: usize) -> Option<Resource<T>> {
         let free = self.0.iter().position(Option::is_none);

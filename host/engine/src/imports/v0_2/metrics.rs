@@ -38,13 +38,17 @@ impl Host for ImportCall<'_> {
             WitKind::Gauge => MetricKind::Gauge,
             WitKind::Histogram => MetricKind::Histogram,
         };
-        let metric = self.host.metric_declare(MetricSpec { kind, name, help, labels, buckets })?;
-        let handle = self.metrics.push(Metric(metric), MAX_METRICS);
-        Ok(handle.ok_or_else(|| {
+        let over = || {
             OverLimit::new(format_args!(
                 "an instance may have {MAX_METRICS} handles of metrics at a time: declare each metric once, and keep the handle"
             ))
-        })?)
+        };
+        // Before the plugin has the metric.
+        if !self.metrics.has_room(MAX_METRICS) {
+            return Err(over().into());
+        }
+        let metric = self.host.metric_declare(MetricSpec { kind, name, help, labels, buckets })?;
+        Ok(self.metrics.push(Metric(metric), MAX_METRICS).ok_or_else(over)?)
     }
 }
 

@@ -22,13 +22,7 @@ fn at<'a>(object: &'a Object, pointer: &str, room: &mut Answer) -> Result<Option
         room.add(json.len())?;
         return Ok(Some(json));
     }
-    if pointer.len() > MAX_POINTER {
-        return Err(OverLimit::new(format_args!(
-            "a pointer has {} bytes, at most {MAX_POINTER} are allowed",
-            pointer.len()
-        ))
-        .into());
-    }
+    check_length(pointer)?;
     if !pointer.contains("[*]") {
         check_pointer(pointer)?;
         let value = object.get(pointer);
@@ -52,6 +46,16 @@ fn at<'a>(object: &'a Object, pointer: &str, room: &mut Answer) -> Result<Option
     }
     list.push(']');
     Ok(Some(Cow::Owned(list)))
+}
+
+fn check_length(pointer: &str) -> Result<(), OverLimit> {
+    if pointer.len() <= MAX_POINTER {
+        return Ok(());
+    }
+    Err(OverLimit::new(format_args!(
+        "a pointer has {} bytes, at most {MAX_POINTER} are allowed",
+        pointer.len()
+    )))
 }
 
 /// Refuses text that is no RFC 6901 pointer.
@@ -185,9 +189,15 @@ impl HostObject for ImportCall<'_> {
     }
 
     fn exists(&mut self, this: Resource<Object>, pointer: String) -> Result<bool, Refused> {
+        let object = self.readable(&this)?;
+        if pointer.contains("[*]") {
+            // The first of them is enough.
+            check_length(&pointer)?;
+            let pointer: Pointer = pointer.parse().map_err(Refusal::invalid)?;
+            return Ok(pointer.first(object.json()).is_some());
+        }
         let mut room = Answer::new("exists", usize::MAX);
-        Ok(at(self.readable(&this)?, &pointer, &mut room)?
-            .is_some_and(|value| value != "[]" || !pointer.contains("[*]")))
+        Ok(at(object, &pointer, &mut room)?.is_some())
     }
 
     fn get_string(&mut self, this: Resource<Object>, pointer: String) -> Result<Option<String>, Refused> {

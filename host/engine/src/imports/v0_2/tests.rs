@@ -16,8 +16,9 @@ use super::*;
 use crate::bindings::v0_2::pilothouse::controller as api;
 use crate::host::{
     CacheImports, CacheQuery, CallContext, CallOptions, ClientAnswer, ClientCall, ClientFuture,
-    ClientImports, ConfigImports, EventImports, EventOptions, EventTarget, GuestEvent, HttpImports,
-    LogImports, MetricImports, ObjectCursor, QueueImports, VersionMatch,
+    ClientImports, ConfigImports, EventImports, EventOptions, EventTarget, GuestEvent, GuestMetric,
+    HttpImports, LogImports, MetricChange, MetricImports, MetricSpec, ObjectCursor, QueueImports,
+    VersionMatch,
 };
 use crate::imports::{Kind, import_call};
 
@@ -30,6 +31,7 @@ struct Recording {
     calls: Mutex<Vec<CallOptions>>,
     events: Mutex<Vec<GuestEvent>>,
     is_quota_used: AtomicBool,
+    metrics: Mutex<Vec<String>>,
     queued: Mutex<Vec<(Vec<ObjectKey>, i32)>>,
 }
 
@@ -84,7 +86,19 @@ impl QueueImports for Recording {
 impl ConfigImports for Recording {}
 impl HttpImports for Recording {}
 impl LogImports for Recording {}
-impl MetricImports for Recording {}
+
+impl MetricImports for Recording {
+    fn metric_declare(&self, spec: MetricSpec) -> Result<Arc<dyn GuestMetric>, Refusal> {
+        struct Silent;
+        impl GuestMetric for Silent {
+            fn change(&self, _: &[String], _: MetricChange) -> Result<(), Refusal> {
+                Ok(())
+            }
+        }
+        self.metrics.lock().push(spec.name);
+        Ok(Arc::new(Silent))
+    }
+}
 
 fn object(key: &str) -> Object {
     let (namespace, name) = key.split_once('/').unwrap();
@@ -181,6 +195,10 @@ fn values_at_pointers_are_typed_and_malformed_pointers_are_refused() {
     }
     assert!(get!(exists, "/data/none").unwrap() && !get!(exists, "/data/absent").unwrap());
     assert!(get!(exists, "/data/list[*]/x").unwrap() && !get!(exists, "/data/list[*]/y").unwrap());
+    assert!(!get!(exists, "/data/absent/[*]").unwrap());
+    for long in [format!("/{}/[*]", "x".repeat(4096)), format!("{}/[*]", "/a".repeat(64))] {
+        refusal(get!(exists, &long));
+    }
     assert_eq!(get!(get, "/data/list/[*]/x").unwrap().as_deref(), Some(r#"[1,"2"]"#));
     assert_eq!(get!(get, "/data/none").unwrap().as_deref(), Some("null"));
     let wrong = refusal(get!(get_int, "/data/f"));
@@ -259,6 +277,22 @@ async fn options_of_live_calls_are_passed_on_and_bad_ones_are_refused() {
     let log = api::client::Host::pod_log(&mut call, 3, "a".to_owned(), "x".to_owned(), None).await;
     assert_eq!(call_refusal(log).0, RefusalReason::Unsupported);
     assert_eq!(host.calls.lock().len(), 1, "nothing else was sent");
+}
+
+#[test]
+fn a_metric_without_a_handle_is_not_declared() {
+    use api::metrics::{Host, HostMetric, MetricKind};
+    let (host, mut state) = state(Recording::default());
+    let mut call = import_call(&mut state);
+    let declare = |call: &mut ImportCall<'_>, name: &str| {
+        call.declare(MetricKind::Gauge, name.to_owned(), String::new(), Vec::new(), Vec::new())
+    };
+    let metrics: Vec<_> = (0..256).map(|_| declare(&mut call, "x").unwrap()).collect();
+    let (reason, message) = refusal(declare(&mut call, "more"));
+    assert!(reason == RefusalReason::OverLimit && message.contains("256 handles"), "{message}");
+    assert!(!host.metrics.lock().contains(&"more".to_owned()));
+    HostMetric::drop(&mut call, lent(&metrics[3])).unwrap();
+    declare(&mut call, "more").unwrap();
 }
 
 #[test]
