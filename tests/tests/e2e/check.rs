@@ -131,3 +131,35 @@ fn what_a_host_refuses_is_refused_with_the_same_reason() -> Result<()> {
     ensure!(printed.status.success() && printed.stdout.contains("namespaces: [reports]"), "{printed:?}");
     Ok(())
 }
+
+#[test]
+fn a_plugin_is_not_called_refused_for_what_was_not_read() -> Result<()> {
+    let head = "apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata: {name: p}\nspec:\n";
+    let secret = "  configFrom: [{secretRef: {namespace: a, name: s}}]\n";
+    let in_a =
+        "  permissions: [{groups: [\"\"], resources: [configmaps], verbs: [list, watch], namespaces: [a]}]\n";
+    for (guest, config, wanted) in [
+        ("probe", "  config: {mode: describe-error}\n", "the probe was told to refuse"),
+        // The Secret has the namespace that is granted.
+        ("configured", "  config: {namespace: b}\n", "cannot watch v1/ConfigMap"),
+    ] {
+        let dir = folder(guest, &format!("{head}{secret}{in_a}{config}"))?;
+        let checked = check(dir.path(), &["p.yaml", "-o", "json"])?;
+        let report: Value = serde_json::from_str(&checked.stdout)?;
+        ensure!(checked.status.code() == Some(1) && report.get("refused").is_none(), "{checked:?}");
+        for words in [wanted, "spec.configFrom", "--config FILE"] {
+            ensure!(checked.stderr.contains(words), "no {words:?} in {}", checked.stderr);
+        }
+        let whole = if guest == "probe" { "namespaces: [a]\n" } else { "namespace: a\n" };
+        fs::write(dir.path().join("config.yaml"), whole)?;
+        let checked = check(dir.path(), &["p.yaml", "--config", "config.yaml"])?;
+        ensure!(checked.status.success(), "{checked:?}");
+        // The whole of it, and it is refused.
+        fs::write(dir.path().join("p.yaml"), format!("{head}{in_a}{config}"))?;
+        let checked = check(dir.path(), &["p.yaml", "-o", "json"])?;
+        let report: Value = serde_json::from_str(&checked.stdout)?;
+        let refused = report["refused"].as_str().context("no reason")?;
+        ensure!(checked.status.code() == Some(1) && refused.contains(wanted), "{report}");
+    }
+    Ok(())
+}

@@ -168,7 +168,7 @@ fn a_namespace_with_too_many_objects_is_warned_of(server: Server) -> Result<()> 
         let holds = || {
             let metrics = stage.host.metrics()?;
             let sum = |name| metrics.sum(name, &labels);
-            let counts = (sum("plugin_namespace_quota_objects"), sum("plugin_namespace_quota_limit"));
+            let counts = (sum("plugin_namespace_quota__objects"), sum("plugin_namespace_quota__limit"));
             Ok::<_, anyhow::Error>(counts == (Some(wanted), Some(1.0)))
         };
         stage.host.wait_for(&format!("a count of {wanted}"), SOON, holds)

@@ -137,12 +137,16 @@ fn describe(description: &Description, line: &mut impl FnMut(&str, &dyn Display)
                 let _ = write!(text, ", {what} {selector}");
             }
         }
-        line("watch", &format_args!("{text}, to {}", map(&watch.map)));
+        line(
+            "watch",
+            &format_args!("{text}, to {}", watch.maps.iter().map(map).collect::<Vec<_>>().join(" and ")),
+        );
     }
     for index in &description.indexes {
         let source = match &index.source {
             IndexSource::Path(path) => path.to_string(),
             IndexSource::Label(name) => format!("label {name}"),
+            IndexSource::Annotation(name) => format!("annotation {name}"),
             IndexSource::Owner => "UIDs of owners".to_owned(),
         };
         line("index", &format_args!("{} of {}: {source}", index.name, index.kind));
@@ -163,6 +167,8 @@ fn map(map: &KeyMap) -> String {
         KeyMap::Owner { kind, .. } => format!("the key of its owner ({kind})"),
         KeyMap::Label { name, .. } => format!("the key in label {name}"),
         KeyMap::Field { path, .. } => format!("the keys at {path}"),
+        KeyMap::Annotation { name, .. } => format!("the key in annotation {name}"),
+        KeyMap::AllKeys(kind) => format!("the keys of all {kind}"),
         KeyMap::Handler => "the event handlers".to_owned(),
     }
 }

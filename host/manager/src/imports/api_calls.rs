@@ -21,7 +21,7 @@ use pilothouse_engine::{
     HANDLE_BYTES, PatchKind, Refusal, StatusCause, VersionMatch,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
-use pilothouse_plugin::{Access, Grants, Place};
+use pilothouse_plugin::{Access, Grants, Place, guess_plural};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
@@ -298,7 +298,7 @@ impl ApiCalls {
             ClientVerb::Create(body) if let Some(key) = &options.target => {
                 let created = self.client.create_subresource(resource, key, body, &params).await;
                 settle(permit, &created);
-                // It is no object of its own, so no cache will show it.
+                // It is no object of its own. What it does to its object is not known, and is not waited for.
                 return created.map(ClientAnswer::Object).map_err(|e| api_error(&e));
             }
             ClientVerb::Create(body) => {
@@ -382,16 +382,6 @@ fn place<'a>(resource: &ApiResource, namespace: Option<&'a str>) -> Place<'a> {
         _ if !resource.namespaced => Place::Cluster,
         Some(namespace) => Place::Namespace(namespace),
         None => Place::AllNamespaces,
-    }
-}
-
-/// How a kind's resource is most likely called, for the text of a refusal.
-fn guess_plural(kind: &str) -> String {
-    let kind = kind.to_ascii_lowercase();
-    match kind.as_bytes() {
-        [.., b's'] | [.., b'x'] | [.., b'c', b'h'] | [.., b's', b'h'] => format!("{kind}es"),
-        [.., b'y'] => format!("{}ies", &kind[..kind.len() - 1]),
-        _ => format!("{kind}s"),
     }
 }
 

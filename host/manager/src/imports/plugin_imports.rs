@@ -403,7 +403,7 @@ impl EventImports for PluginImports {
 
 impl MetricImports for PluginImports {
     fn metric_declare(&self, spec: MetricSpec) -> Result<Arc<dyn GuestMetric>, Refusal> {
-        self.metrics.declare(spec, self.metric_series)
+        self.metrics.declare(spec, self.generation, self.metric_series)
     }
 }
 

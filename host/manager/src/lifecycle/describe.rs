@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use pilothouse_engine::FaultKind;
-use pilothouse_plugin::{Description, Grants, World, printable};
+use pilothouse_engine::{ContractVersion, FaultKind};
+use pilothouse_plugin::{Description, Grants, printable};
 
 use crate::imports::describe_imports::DescribeImports;
 use crate::imports::plugin_imports::PluginImports;
+use crate::lifecycle::generation::ComponentTraits;
 use crate::lifecycle::load::{Load, LoadFailure, Loader};
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::warnings::Warnings;
@@ -20,12 +21,19 @@ impl Loader {
         &self,
         plugin: &Plugin,
         load: &Load<'_>,
-        world: World,
+        traits: &ComponentTraits,
         imports: &Arc<PluginImports>,
     ) -> Result<Description, LoadFailure> {
         let answer = Self::call_describe(plugin, load, imports).await?;
         let limits = &load.manifest().limits.descriptor;
-        Ok(Description::parse(&answer, world, limits).map_err(|e| format!("describe: {e}"))?)
+        let described = Description::parse(&answer, traits.world, limits).and_then(|description| {
+            // Handlers of 0.1 are not told which watch an event is of.
+            if traits.version != ContractVersion::V0_1 {
+                description.check_watch_names()?;
+            }
+            Ok(description)
+        });
+        Ok(described.map_err(|e| format!("describe: {e}"))?)
     }
 
     async fn call_describe(

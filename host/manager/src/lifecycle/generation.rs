@@ -163,6 +163,12 @@ impl Generation {
         self.feeds.lock().wake_pumps();
     }
 
+    /// Failed events of handlers that have a time at which they come again.
+    #[cfg(test)]
+    pub(crate) fn retries_due(&self) -> usize {
+        self.feeds.lock().retries_due()
+    }
+
     /// Drops old deletions from the rings of handlers on a standby, if that is `due` or a ring holds too many.
     pub(crate) fn rotate_tombstones(&self, due: bool) {
         self.feeds.lock().rotate_tombstones(due);
@@ -179,8 +185,7 @@ impl Generation {
         if self.state.is_some() {
             return 1;
         }
-        let is_handler = |watch: &WatchSpec| matches!(watch.map, KeyMap::Handler);
-        self.max_concurrent + u32::from(self.description.watches.iter().any(is_handler))
+        self.max_concurrent + u32::from(self.description.watches.iter().any(WatchSpec::is_handled))
     }
 
     /// Whether a key of the queue may be reconciled under the grants in force. One that came from a watch may have been
@@ -211,9 +216,12 @@ impl Generation {
 /// The filters of the watches whose objects are the keys. None if keys come from elsewhere too, as from an owner, or if all
 /// keys are shown.
 fn key_filters(imports: &PluginImports, description: &Description) -> Option<Vec<Filter>> {
-    let mapped = description.watches.iter().filter(|watch| !matches!(watch.map, KeyMap::Handler));
-    let filters = mapped.map(|watch| match (&watch.map, imports.kind(&watch.kind)) {
-        (KeyMap::Itself, Some(view)) => Some(view.filter(watch, Arc::default())),
+    // All keys of a kind are those of another watch.
+    let maps = |watch: &WatchSpec| !watch.is_handled() && !matches!(watch.maps[..], [KeyMap::AllKeys(_)]);
+    let mapped = description.watches.iter().filter(|watch| maps(watch));
+    let are_own_keys = |map: &KeyMap| matches!(map, KeyMap::Itself | KeyMap::AllKeys(_));
+    let filters = mapped.map(|watch| match imports.kind(&watch.kind) {
+        Some(view) if watch.maps.iter().all(are_own_keys) => Some(view.filter(watch, Arc::default())),
         _ => None,
     });
     let filters = filters.collect::<Option<Vec<_>>>()?;

@@ -281,7 +281,7 @@ impl Loader {
         let imports = Arc::new(self.imports(plugin, load, &grants));
         let description = {
             let _slot = self.slots.describe().await.map_err(LoadFailure::Retry)?;
-            self.describe(plugin, load, traits.world, &imports).await?
+            self.describe(plugin, load, &traits, &imports).await?
         };
         if traits.has_state && description.max_concurrent_reconciles > 1 {
             let most = description.max_concurrent_reconciles;
