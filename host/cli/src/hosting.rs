@@ -133,11 +133,13 @@ impl Hosting {
     }
 
     /// The plugins.
+    #[cfg(feature = "dev")]
     pub(crate) fn manager(&self) -> &Manager {
         &self.manager
     }
 
     /// Ends a host that takes part in no election: calls under way may go on for `grace`.
+    #[cfg(feature = "dev")]
     pub(crate) async fn close(self, grace: Duration) {
         // What goes on after that ends with its threads.
         let _ = self.manager.shutdown(grace).await;

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use serde_json::Value;
 use wasmparser::{Parser, Payload};
 
 use self::definition::Definition;
@@ -43,13 +42,16 @@ impl Crd {
                 "{shown} has no CustomResourceDefinition: derive one with #[derive(Resource)] and #[resource(…, crd)]"
             );
         }
-        let documents: Vec<String> = definitions.iter().map(yaml).collect();
+        let mut documents = Vec::new();
+        for definition in definitions.values() {
+            documents.push(yaml(&serde_json::to_value(definition)?));
+        }
         print(&documents.join("---\n"))
     }
 }
 
-/// The definitions in a component, in the order of their names.
-pub(crate) fn definitions(wasm: &[u8]) -> Result<Vec<Value>> {
+/// The definitions in a component, by their names.
+pub(crate) fn definitions(wasm: &[u8]) -> Result<BTreeMap<String, Definition>> {
     let mut definitions: BTreeMap<String, Definition> = BTreeMap::new();
     // A component holds core modules, and the compiler writes into those.
     for payload in Parser::new(0).parse_all(wasm) {
@@ -72,7 +74,7 @@ pub(crate) fn definitions(wasm: &[u8]) -> Result<Vec<Value>> {
             definitions.insert(definition.name().to_owned(), definition);
         }
     }
-    Ok(definitions.values().map(serde_json::to_value).collect::<Result<_, _>>()?)
+    Ok(definitions)
 }
 
 #[cfg(test)]
@@ -102,7 +104,7 @@ mod tests {
         let (a, b) = (line("a", "v1"), line("b", "v1"));
         // One that is there twice is the same type, linked twice.
         let found = definitions(&module(&format!("{b}\n{a}\n{b}\n"))).unwrap();
-        let names: Vec<&str> = found.iter().filter_map(|one| one["metadata"]["name"].as_str()).collect();
+        let names: Vec<&str> = found.keys().map(String::as_str).collect();
         assert_eq!(names, ["a.example.org", "b.example.org"]);
         assert!(definitions(&module("")).unwrap().is_empty());
     }
