@@ -240,6 +240,9 @@ fn wait<O: Outcome>(
 }
 
 fn with_log(error: anyhow::Error, process: &Process) -> anyhow::Error {
+    if process.exit_status().is_some() {
+        process.read_to_end();
+    }
     anyhow!("{error:#}\nthe last lines of the host's output:\n{}", process.output().tail(LINES_SHOWN))
 }
 

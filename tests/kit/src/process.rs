@@ -163,11 +163,15 @@ impl Process {
     pub fn wait_exit(&self, deadline: Duration) -> anyhow::Result<ExitStatus> {
         let what = format!("{} (pid {}) to end", self.name, self.pid);
         let status = poll::until(&what, deadline, || self.exit_status())?;
-        // A grandchild may keep the pipes open.
+        self.read_to_end();
+        Ok(status)
+    }
+
+    /// Waits until all that the ended process said has been read; not for long, since a grandchild may keep the pipes open.
+    pub fn read_to_end(&self) {
         let _ = poll::until("its output to end", Duration::from_secs(1), || {
             self.readers.iter().all(JoinHandle::is_finished)
         });
-        Ok(status)
     }
 
     /// The CPU time (user and system) of all threads of the running process.
