@@ -19,6 +19,7 @@ use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals};
 use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
+use crate::record::RecordArgs;
 use crate::runtimes::{Threads, on_runtimes};
 
 /// Default of `--shutdown-timeout`: with the time to flush Events and to release the Lease it ends before the 30 s that
@@ -103,6 +104,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     limits: Option<PathBuf>,
     #[command(flatten)]
+    record: RecordArgs,
+    #[command(flatten)]
     election: LeaderElectionArgs,
     #[command(flatten)]
     pod: OwnPod,
@@ -169,6 +172,7 @@ impl Run {
                     ..DirectoryOptions::default()
                 },
                 limits,
+                recorder: self.record.start()?,
                 ..ManagerOptions::new(self.plugins)
             },
             pod: Some(self.pod),

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use pilothouse_object::Object;
 
 use crate::budget::Budget;
-use crate::host::ObjectCursor;
+use crate::host::{ObjectCursor, ObjectReader};
 
 /// How many objects are taken in between two looks at the CPU budget.
 const CHECK_EVERY: usize = 1024;
@@ -20,16 +20,18 @@ pub(super) struct Sorted {
     heap: BinaryHeap<Reverse<ByKey>>,
     /// How many are handed out at most.
     left: usize,
+    reader: Option<ObjectReader>,
 }
 
 impl Sorted {
     /// Takes all objects in, up to `most`: none if there are more, or the budget of the call is used up.
     pub(super) fn new(
-        objects: Box<dyn ObjectCursor>,
+        mut objects: Box<dyn ObjectCursor>,
         limit: usize,
         most: usize,
         budget: &Budget,
     ) -> Result<Self, Unsorted> {
+        let reader = objects.reader();
         let mut taken = Vec::new();
         for object in objects {
             if taken.len() == most {
@@ -41,7 +43,7 @@ impl Sorted {
             }
         }
         let left = taken.len().min(limit);
-        Ok(Self { heap: taken.into(), left })
+        Ok(Self { heap: taken.into(), left, reader })
     }
 
     /// How many objects it has taken in.
@@ -63,11 +65,43 @@ impl Iterator for Sorted {
 
     fn next(&mut self) -> Option<Object> {
         self.left = self.left.checked_sub(1)?;
-        self.heap.pop().map(|Reverse(ByKey(object))| object)
+        let Reverse(ByKey(object)) = self.heap.pop()?;
+        if let Some(reader) = &mut self.reader {
+            reader(&object);
+        }
+        Some(object)
     }
 }
 
 impl ObjectCursor for Sorted {
+    fn remaining(&self) -> usize {
+        self.left
+    }
+}
+
+/// The first objects of a cursor that is sorted already.
+pub(super) struct First {
+    objects: Box<dyn ObjectCursor>,
+    left: usize,
+}
+
+impl First {
+    pub(super) fn new(objects: Box<dyn ObjectCursor>, limit: usize) -> Self {
+        let left = objects.remaining().min(limit);
+        Self { objects, left }
+    }
+}
+
+impl Iterator for First {
+    type Item = Object;
+
+    fn next(&mut self) -> Option<Object> {
+        self.left = self.left.checked_sub(1)?;
+        self.objects.next()
+    }
+}
+
+impl ObjectCursor for First {
     fn remaining(&self) -> usize {
         self.left
     }

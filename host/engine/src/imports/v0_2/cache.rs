@@ -15,7 +15,7 @@ use crate::bindings::v0_2::pilothouse::controller::cache::{
 use crate::error::OverLimit;
 use crate::handles::Entry;
 use crate::host::{CacheQuery, ObjectCursor};
-use crate::imports::sorted::{SORTED_BYTES, Sorted, Unsorted};
+use crate::imports::sorted::{First, SORTED_BYTES, Sorted, Unsorted};
 use crate::imports::{Answer, Cursor, ImportCall, Kind, Query, Values};
 use crate::state::StoreState;
 
@@ -159,16 +159,24 @@ impl HostQuery for ImportCall<'_> {
         let (objects, limit) = self.queried(&this)?;
         let most = self.handles.free_bytes() / SORTED_BYTES;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let too_many = || {
+            OverLimit::new(format_args!(
+                "the query selects more than {most} objects, for which limits.handleBytes has no room: narrow it, drop \
+                 handles that are no longer needed, or raise the limit"
+            ))
+        };
+        if objects.is_in_order() {
+            let all = objects.remaining();
+            if all > most {
+                return Err(too_many().into());
+            }
+            let cursor = Cursor(Box::new(First::new(objects, limit)));
+            return Ok(self.handles.push(Entry::Cursor(cursor), all * SORTED_BYTES)?);
+        }
         let sorted = match Sorted::new(objects, limit, most, &self.budget) {
             Ok(sorted) => sorted,
             Err(Unsorted::Budget) => return Err(crate::budget::used_up().into()),
-            Err(Unsorted::TooMany) => {
-                return Err(OverLimit::new(format_args!(
-                    "the query selects more than {most} objects, for which limits.handleBytes has no room: narrow it, \
-                     drop handles that are no longer needed, or raise the limit"
-                ))
-                .into());
-            }
+            Err(Unsorted::TooMany) => return Err(too_many().into()),
         };
         let held = sorted.taken() * SORTED_BYTES;
         Ok(self.handles.push(Entry::Cursor(Cursor(Box::new(sorted))), held)?)

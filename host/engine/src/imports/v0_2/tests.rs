@@ -13,7 +13,7 @@ use crate::bindings::v0_2::pilothouse::controller as api;
 use crate::host::{
     CacheImports, CacheQuery, CallContext, CallOptions, ClientAnswer, ClientCall, ClientFuture,
     ClientImports, ConfigImports, EventImports, EventOptions, GuestEvent, HttpImports, LogImports,
-    MetricImports, ObjectCursor, QueueImports, VersionMatch,
+    MetricImports, ObjectCursor, QueueImports, SystemImports, VersionMatch,
 };
 use crate::imports::{Kind, import_call};
 
@@ -62,6 +62,8 @@ impl EventImports for Recording {
         Ok(())
     }
 }
+
+impl SystemImports for Recording {}
 
 impl QueueImports for Recording {
     fn queue_room(&self, keys: &[ObjectKey]) -> Result<(), Refusal> {

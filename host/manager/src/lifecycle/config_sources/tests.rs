@@ -23,7 +23,7 @@ fn map(value: Value) -> Map<String, Value> {
 }
 
 fn merged(own: Value, from: Vec<Value>) -> Result<MergedConfig, Unusable> {
-    MergedConfig::new(&map(own), from.into_iter().map(|holds| Arc::new(map(holds))).collect())
+    MergedConfig::new(&map(own), from.into_iter().map(|holds| (Arc::new(map(holds)), false)).collect())
 }
 
 fn json_of(config: &MergedConfig) -> Value {
@@ -139,6 +139,7 @@ fn by_hand(entries: usize) -> (ConfigSources, mpsc::Sender<(usize, Read)>) {
     let (sender, reports) = mpsc::channel(16);
     let sources = ConfigSources {
         own: map(json!({"own": 1})),
+        is_open: vec![false; entries],
         holds: vec![None; entries],
         reports,
         stale: false,
