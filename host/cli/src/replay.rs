@@ -15,8 +15,7 @@ use crate::output::{complain, print};
 const TROUBLE: u8 = 2;
 
 const EXAMPLES: &str = "Examples:
-  # Record on the cluster, then run the same calls again without it
-  pilothouse run --plugins plugins --record calls.jsonl --plugin foo-controller
+  # The calls that `pilothouse run --record calls.jsonl` kept, again and without the cluster
   pilothouse replay calls.jsonl plugins/foo_controller.wasm
 
   # Against a newer build, whose log lines are other ones

@@ -36,6 +36,9 @@ const EXAMPLES: &str = "Examples:
   # Plugins of others: bounds on what their manifests may name
   pilothouse run --plugins plugins --allow-namespaces team-a --allow-service-accounts 'team-a/*'
 
+  # With a recording of one plugin, for `pilothouse replay`
+  pilothouse run --plugins plugins --record calls.jsonl --plugin foo-controller
+
   # With debug lines of plugins
   RUST_LOG=info,guest=debug pilothouse run --plugins plugins";
 

@@ -263,7 +263,7 @@ impl Recording {
         };
         let mut instances: Vec<RecordedInstance> = Vec::new();
         let mut places: BTreeMap<u64, usize> = BTreeMap::new();
-        let (mut end, mut is_cut) = (None, false);
+        let (mut end, mut is_cut) = (None, !first.ends_with(b"\n"));
         for (number, line) in lines {
             let damaged = |reason: String| FormatError::Damaged { line: number + 1, reason };
             if !line.ends_with(b"\n") {

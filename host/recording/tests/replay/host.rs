@@ -19,7 +19,7 @@ use pilothouse_recording::{
     InstanceInfo, Recorder, RecorderOptions, Recording, RecordingImports, ReplayOptions, ReplayReport, Tape,
     replay,
 };
-use pilothouse_testkit::guests;
+use pilothouse_testkit::{guests, paths};
 use serde_json::{Value, json};
 
 /// A member of the probe's configuration that is secret, and that it does not use in a reconcile.
@@ -192,7 +192,8 @@ impl Stage {
     pub(crate) async fn new(guest: &str, bounds: Bounds) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let options = EngineOptions {
-            cache_dir: dir.path().join("cache"),
+            // That of all tests: a guest is compiled once.
+            cache_dir: paths::target().join("compile-cache"),
             compiler: Compiler::InProcess,
             instances: 8,
         };

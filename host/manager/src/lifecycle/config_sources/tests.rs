@@ -134,6 +134,20 @@ fn a_configuration_is_neither_printed_nor_quoted() {
     );
 }
 
+#[test]
+fn members_are_secret_unless_a_config_map_has_the_last_word() {
+    let from = |holds: Value, is_open| (Arc::new(map(holds)), is_open);
+    let config = MergedConfig::new(
+        &map(json!({"own": 1, "a": 1})),
+        vec![
+            from(json!({"a": 2, "b": 2, "c": 2}), false),
+            from(json!({"b": 3, "d": 3}), true),
+            from(json!({"d": 4}), false),
+        ],
+    );
+    assert_eq!(*config.unwrap().secret_members(), ["a", "c", "d"]);
+}
+
 /// Sources whose entries are told by hand.
 fn by_hand(entries: usize) -> (ConfigSources, mpsc::Sender<(usize, Read)>) {
     let (sender, reports) = mpsc::channel(16);
