@@ -46,7 +46,9 @@ struct ConfigMap {
     binary_data: BTreeMap<String, String>,
 }
 
-struct Replicator;
+struct Replicator {
+    settings: Settings,
+}
 
 #[pilothouse_sdk::controller]
 impl Controller for Replicator {
@@ -70,8 +72,8 @@ impl Controller for Replicator {
             .records_events())
     }
 
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
+    fn new(config: &Config) -> Result<Self, String> {
+        Ok(Self { settings: config.parse()? })
     }
 
     fn on_add(&mut self, ctx: &Context, _event: &Added<'_>) -> Result<(), Failure> {
@@ -84,7 +86,8 @@ impl Controller for Replicator {
 
     fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
         let source = ctx.get::<ConfigMap>(&request.key)?;
-        let source = source.filter(|map| map.metadata.label(ROLE) == Some(SOURCE));
+        // The cache has all ConfigMaps, and copies name any: what a source is is decided here.
+        let source = source.filter(|map| self.is_source(map));
         let mut wanted = match &source {
             Some(source) => targets(ctx, source)?,
             None => BTreeSet::new(),
@@ -101,6 +104,14 @@ impl Controller for Replicator {
             outcome = outcome.sooner(create(ctx, source, key)?);
         }
         Ok(outcome)
+    }
+}
+
+impl Replicator {
+    fn is_source(&self, map: &ConfigMap) -> bool {
+        let namespaces = &self.settings.source_namespaces;
+        map.metadata.label(ROLE) == Some(SOURCE)
+            && (namespaces.is_empty() || namespaces.contains(&map.metadata.namespace))
     }
 }
 

@@ -210,4 +210,13 @@ fn sources_count_only_in_the_namespaces_of_the_configuration() {
     world.create(&source("team=web", "1"));
     settle(&world, &mut replicator);
     assert_eq!(found(&world), pairs(&[("home", "1")]));
+
+    // A namespace that comes queues all sources, and so does a copy that names one.
+    namespace(&world, "b", "web");
+    let copy = Metadata::new(&Key::namespaced("b", "bait"))
+        .with_label(ROLE, COPY)
+        .with_annotation(COPY_OF, source("team=web", "1").key().to_string());
+    world.create(&ConfigMap { metadata: copy, ..ConfigMap::default() });
+    settle(&world, &mut replicator);
+    assert_eq!(found(&world), pairs(&[("home", "1")]));
 }

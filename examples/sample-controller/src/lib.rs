@@ -58,16 +58,16 @@ impl Reconciler for SampleController {
             .records_events())
     }
 
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
-    }
-
     fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
         let Some(owner) = ctx.get::<Foo>(&request.key)? else { return Ok(Outcome::Done) };
         let key = request.key.sibling(&owner.spec.deployment_name);
         finalizer(ctx, &owner, "samplecontroller.example.com/deployment", |event| match event {
             Finalizer::Apply(owner) => sync(ctx, owner, &key),
-            Finalizer::Cleanup(owner) => clean_up(ctx, owner, &key),
+            // The Foo goes after its Deployment.
+            Finalizer::Cleanup(owner) => {
+                ctx.delete_child::<Deployment>(owner, &key)?;
+                Ok(Outcome::Done)
+            }
         })
     }
 }
@@ -81,11 +81,11 @@ fn sync(ctx: &Context, owner: &Foo, key: &Key) -> Result<Outcome, Failure> {
             let pod = json!({"containers": [{"name": "nginx", "image": "nginx:latest"}]});
             let template = json!({"metadata": {"labels": labels}, "spec": pod});
             deployment.spec = json!({"selector": {"matchLabels": labels}, "template": template});
-        } else if !is_controlled(deployment, owner) {
+        } else if !deployment.is_controlled_by(owner) {
             let message = format!("Deployment {} exists and is not controlled by this Foo", key.name);
             ctx.warning(owner, "ErrResourceExists", &message);
             // Nothing tells of the end of a Deployment that belongs to somebody else: it is tried again.
-            return Err(Failure::transient(message));
+            return Err(Failure::transient(message).into());
         }
         deployment.spec["replicas"] = owner.spec.replicas.into();
         status.available_replicas = deployment.status["availableReplicas"].as_u64().unwrap_or(0);
@@ -98,16 +98,4 @@ fn sync(ctx: &Context, owner: &Foo, key: &Key) -> Result<Outcome, Failure> {
         ctx.event(owner, "Synced", "the Deployment is as this Foo says");
     }
     Ok(Outcome::Done)
-}
-
-/// The Foo goes after its Deployment.
-fn clean_up(ctx: &Context, owner: &Foo, key: &Key) -> Result<Outcome, Failure> {
-    if let Some(own) = ctx.get::<Deployment>(key)?.filter(|own| is_controlled(own, owner)) {
-        ctx.api::<Deployment>().delete_opt(key, &DeleteOptions::uid(own.metadata.uid))?;
-    }
-    Ok(Outcome::Done)
-}
-
-fn is_controlled(deployment: &Deployment, owner: &Foo) -> bool {
-    deployment.metadata.owner_references.contains(&controller_reference(owner))
 }

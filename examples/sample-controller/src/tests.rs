@@ -48,7 +48,7 @@ fn a_foo_gets_a_deployment_that_it_controls() {
     let (world, mut controller) = world();
     settle(&world, &mut controller);
     let web = deployment(&world);
-    assert!(is_controlled(&web, &foo(&world)));
+    assert!(web.is_controlled_by(&foo(&world)));
     assert_eq!(web.spec["replicas"], 2);
     let labels = json!({"app": "nginx", "controller": "a"});
     assert_eq!(web.spec["selector"], json!({"matchLabels": labels}));
@@ -126,7 +126,7 @@ fn a_deployment_of_somebody_else_is_left_alone() {
     world.delete(&DEPLOYMENT, &key("web"));
     world.advance(Duration::from_secs(1));
     settle(&world, &mut controller);
-    assert!(is_controlled(&deployment(&world), &foo(&world)));
+    assert!(deployment(&world).is_controlled_by(&foo(&world)));
     assert_eq!(events(&world), [SYNCED]);
 }
 

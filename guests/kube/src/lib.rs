@@ -35,10 +35,6 @@ impl Reconciler for Sites {
             .writes_status::<Site>())
     }
 
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
-    }
-
     fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
         let Some(site) = ctx.get::<Site>(&request.key)? else { return Ok(Outcome::Done) };
         let mut deployment = deployment(&site);

@@ -13,7 +13,7 @@ pub(crate) fn definition(input: &DeriveInput, attribute: &Attribute) -> Result<T
     let Attribute { sdk, group, version, kind, plural, is_namespaced, .. } = attribute;
     let name = &input.ident;
     let json = quote!(#sdk::schema::Json);
-    let serde = SerdeAttributes::parse(&input.attrs)?;
+    let serde = SerdeAttributes::parse_container(&input.attrs)?;
     let mut schema = vec![quote!(("type", #json::Text("object")))];
     schema.extend(description(sdk, &input.attrs));
     // The API server knows `metadata` by itself.

@@ -1,12 +1,12 @@
-//! The attributes of the worlds. Each keeps its `impl` block as it is and adds a call of the SDK's macro `__export!`,
-//! with the spans of the block, so that errors point at the user's code.
+//! The attributes of the worlds. Each keeps its `impl` block, with a `new` if it has none, and adds a call of the SDK's
+//! macro `__export!`, with the spans of the block, so that errors point at the user's code.
 
 use proc_macro::TokenStream;
 use proc_macro2::{Span, TokenStream as Tokens};
 use quote::{quote, quote_spanned};
 use syn::parse::Parser;
 use syn::spanned::Spanned;
-use syn::{Error, GenericParam, Ident, ItemImpl, Path, Type, parse_quote};
+use syn::{Error, GenericParam, Ident, ImplItem, ItemImpl, Path, Type, parse_quote, parse_quote_spanned};
 
 /// The arguments of an attribute.
 struct Arguments {
@@ -18,17 +18,33 @@ struct Arguments {
 
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream, world: &str, wanted: &str) -> TokenStream {
     let item = Tokens::from(item);
-    let added =
-        exports(arguments.into(), &item, world, wanted).unwrap_or_else(|error| error.to_compile_error());
-    quote!(#item #added).into()
+    exports(arguments.into(), &item, world, wanted)
+        .unwrap_or_else(|error| {
+            let error = error.to_compile_error();
+            quote!(#item #error)
+        })
+        .into()
 }
 
+/// The block and the exports.
 fn exports(arguments: Tokens, item: &Tokens, world: &str, wanted: &str) -> Result<Tokens, Error> {
     let Arguments { sdk, state } = parse_arguments(arguments, world)?;
-    let guest = implementor(item, world, wanted)?;
+    let mut block = implementor(item, world, wanted)?;
+    let guest = &*block.self_ty;
     let world = Ident::new(world, Span::call_site());
     let state = state.map(|span| quote_spanned!(span=> , state));
-    Ok(quote_spanned!(guest.span()=> #sdk::__export!(#world, #guest #state);))
+    let exports = quote_spanned!(guest.span()=> #sdk::__export!(#world, #guest #state););
+    let is_new = |item: &ImplItem| matches!(item, ImplItem::Fn(function) if function.sig.ident == "new");
+    if block.items.iter().any(is_new) {
+        return Ok(quote!(#item #exports));
+    }
+    // With fields, the compiler names those that are missing.
+    block.items.push(parse_quote_spanned! {guest.span()=>
+        fn new(_config: &#sdk::Config) -> ::std::result::Result<Self, ::std::string::String> {
+            ::std::result::Result::Ok(Self {})
+        }
+    });
+    Ok(quote!(#block #exports))
 }
 
 fn parse_arguments(arguments: Tokens, world: &str) -> Result<Arguments, Error> {
@@ -51,8 +67,8 @@ fn parse_arguments(arguments: Tokens, world: &str) -> Result<Arguments, Error> {
     Ok(parsed)
 }
 
-/// The type in `impl TRAIT for TYPE { … }`, if the block is one for the wanted trait.
-fn implementor(item: &Tokens, world: &str, wanted: &str) -> Result<Type, Error> {
+/// The block `impl TRAIT for TYPE { … }`, if it is one for the wanted trait.
+fn implementor(item: &Tokens, world: &str, wanted: &str) -> Result<ItemImpl, Error> {
     let belongs = format!("`#[{world}]` belongs on an `impl {wanted} for …` block");
     let block: ItemImpl = syn::parse2(item.clone()).map_err(|error| {
         // An error inside an `impl` block is the user's; anything else is no `impl` block.
@@ -88,7 +104,7 @@ fn implementor(item: &Tokens, world: &str, wanted: &str) -> Result<Type, Error> 
             ),
         ));
     }
-    Ok(*block.self_ty)
+    Ok(block)
 }
 
 fn text(ty: &Type) -> String {

@@ -8,7 +8,8 @@ mod schema;
 
 use proc_macro::TokenStream;
 
-/// Exports the world `reconciler` from an `impl Reconciler for …` block.
+/// Exports the world `reconciler` from an `impl Reconciler for …` block. If the block has no `new`, the attribute adds one,
+/// for a type without fields.
 ///
 /// Arguments, all optional: `state` exports the type's `State` too; `crate = path` says where `pilothouse-sdk` is, if
 /// the dependency has another name.

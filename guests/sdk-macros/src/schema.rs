@@ -4,6 +4,7 @@ mod attributes;
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use serde_json::Value;
 use syn::spanned::Spanned;
 use syn::{Data, DataEnum, DeriveInput, Error, Field, Fields, Path, Type};
 
@@ -16,17 +17,20 @@ pub(crate) fn derive(item: TokenStream) -> Result<TokenStream, Error> {
         return Err(Error::new(parameter.span(), "`#[derive(Schema)]` is for types without parameters"));
     }
     let own = SchemaAttributes::parse(&input.attrs)?;
+    if let Some((_, span)) = &own.json {
+        return Err(Error::new(*span, "`json` is the schema of a field: write it there"));
+    }
+    let serde = SerdeAttributes::parse_container(&input.attrs)?;
     let (sdk, name) = (&own.sdk, &input.ident);
     let schema = match &input.data {
         Data::Struct(data) => {
-            let serde = SerdeAttributes::parse(&input.attrs)?;
             let mut fields = vec![quote!(("type", #sdk::schema::Json::Text("object")))];
             fields.extend(description(sdk, &input.attrs));
             fields.extend(properties(sdk, &data.fields, &serde, &[])?);
             fields.extend(own.fields(sdk));
             quote!(#sdk::schema::Json::Object(&[#(#fields),*]))
         }
-        Data::Enum(data) => unit_enum(sdk, &input, data)?,
+        Data::Enum(data) => unit_enum(&own, &serde, &input, data)?,
         Data::Union(_) => return Err(Error::new(input.ident.span(), "a union has no schema")),
     };
     Ok(quote! {
@@ -76,8 +80,13 @@ fn property(sdk: &Path, field: &Field, serde: &SerdeAttributes) -> Result<TokenS
     fields.extend(own.fields(sdk));
     let ty = &field.ty;
     let base = match (&own.json, &serde.custom) {
-        (Some(json), _) => {
-            // Beside a text nothing can be added: `With` is about objects that the compiler knows.
+        (Some((schema, _)), _) => {
+            let mut schema = schema.clone();
+            if let Some(text) = comment(&field.attrs) {
+                schema.entry("description").or_insert_with(|| text.into());
+            }
+            // One line: the section has one document a line.
+            let json = Value::Object(schema).to_string();
             return Ok(quote!(#sdk::schema::Json::Raw(#json)));
         }
         (None, Some(span)) => {
@@ -94,8 +103,13 @@ fn property(sdk: &Path, field: &Field, serde: &SerdeAttributes) -> Result<TokenS
     Ok(quote!(#sdk::schema::Json::With(&#base, &[#(#fields),*])))
 }
 
-fn unit_enum(sdk: &Path, input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, Error> {
-    let container = SerdeAttributes::parse(&input.attrs)?;
+fn unit_enum(
+    own: &SchemaAttributes,
+    container: &SerdeAttributes,
+    input: &DeriveInput,
+    data: &DataEnum,
+) -> Result<TokenStream, Error> {
+    let sdk = &own.sdk;
     let mut names = Vec::new();
     for variant in &data.variants {
         if !matches!(variant.fields, Fields::Unit) {
@@ -115,11 +129,17 @@ fn unit_enum(sdk: &Path, input: &DeriveInput, data: &DataEnum) -> Result<TokenSt
         quote!(("enum", #sdk::schema::Json::List(&[#(#sdk::schema::Json::Text(#names)),*]))),
     ];
     fields.extend(description(sdk, &input.attrs));
+    fields.extend(own.fields(sdk));
     Ok(quote!(#sdk::schema::Json::Object(&[#(#fields),*])))
 }
 
 /// The documentation comment as a description.
 pub(crate) fn description(sdk: &Path, attributes: &[syn::Attribute]) -> Option<TokenStream> {
+    comment(attributes).map(|text| quote!(("description", #sdk::schema::Json::Text(#text))))
+}
+
+/// The documentation comment.
+fn comment(attributes: &[syn::Attribute]) -> Option<String> {
     let lines: Vec<String> = attributes
         .iter()
         .filter(|attribute| attribute.path().is_ident("doc"))
@@ -135,7 +155,7 @@ pub(crate) fn description(sdk: &Path, attributes: &[syn::Attribute]) -> Option<T
         })
         .collect();
     let text = lines.join("\n").trim().to_owned();
-    (!text.is_empty()).then(|| quote!(("description", #sdk::schema::Json::Text(#text))))
+    (!text.is_empty()).then_some(text)
 }
 
 fn is_option(ty: &Type) -> bool {
@@ -143,49 +163,49 @@ fn is_option(ty: &Type) -> bool {
 }
 
 impl Rename {
-    fn words(name: &str) -> Vec<String> {
-        let mut words: Vec<String> = Vec::new();
-        for part in name.split('_').filter(|part| !part.is_empty()) {
-            let mut word = String::new();
-            for letter in part.chars() {
-                if letter.is_uppercase() && !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
-                }
-                word.extend(letter.to_lowercase());
-            }
-            words.push(word);
-        }
-        words
-    }
-
-    fn apply(self, name: &str) -> String {
-        let words = Self::words(name);
-        let capital = |word: &String| {
-            let mut letters = word.chars();
-            letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-        };
-        match self {
-            Self::None => name.to_owned(),
-            Self::Camel => {
-                let rest: String = words.iter().skip(1).map(capital).collect();
-                format!("{}{rest}", words.first().map_or("", String::as_str))
-            }
-            Self::Pascal => words.iter().map(capital).collect(),
-            Self::Kebab => words.join("-"),
-            Self::Snake => words.join("_"),
-            Self::ScreamingSnake => words.join("_").to_uppercase(),
-            Self::Lower => words.concat(),
-            Self::Upper => words.concat().to_uppercase(),
-        }
-    }
-
+    /// The name of a field, which is written as `size_in_gib`.
     pub(crate) fn field(self, name: &str) -> String {
-        self.apply(name)
+        match self {
+            Self::None | Self::Lower | Self::Snake => name.to_owned(),
+            Self::Upper | Self::ScreamingSnake => name.to_ascii_uppercase(),
+            Self::Kebab => name.replace('_', "-"),
+            Self::ScreamingKebab => name.to_ascii_uppercase().replace('_', "-"),
+            Self::Pascal => name.split('_').map(|word| first(word, char::to_ascii_uppercase)).collect(),
+            Self::Camel => first(&Self::Pascal.field(name), char::to_ascii_lowercase),
+        }
     }
 
+    /// The name of a variant, which is written as `ReadWriteOnce`.
     fn variant(self, name: &str) -> String {
-        self.apply(name)
+        match self {
+            Self::None | Self::Pascal => name.to_owned(),
+            Self::Lower => name.to_ascii_lowercase(),
+            Self::Upper => name.to_ascii_uppercase(),
+            Self::Camel => first(name, char::to_ascii_lowercase),
+            Self::Snake => separated(name, '_'),
+            Self::Kebab => separated(name, '-'),
+            Self::ScreamingSnake => separated(name, '_').to_ascii_uppercase(),
+            Self::ScreamingKebab => separated(name, '-').to_ascii_uppercase(),
+        }
     }
+}
+
+/// Changes the first letter.
+fn first(word: &str, change: fn(&char) -> char) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|letter| change(&letter)).into_iter().chain(letters).collect()
+}
+
+/// The words of a variant in lower case, with a separator before each capital but the first.
+fn separated(name: &str, separator: char) -> String {
+    let mut separated = String::new();
+    for (place, letter) in name.char_indices() {
+        if place > 0 && letter.is_uppercase() {
+            separated.push(separator);
+        }
+        separated.push(letter.to_ascii_lowercase());
+    }
+    separated
 }
 
 #[cfg(test)]
@@ -194,12 +214,25 @@ mod tests {
 
     #[test]
     fn names_are_those_of_serde() {
-        assert_eq!(Rename::Camel.field("size_in_gib"), "sizeInGib");
-        assert_eq!(Rename::Kebab.variant("ReadWriteOnce"), "read-write-once");
-        assert_eq!(Rename::Camel.variant("ReadWriteOnce"), "readWriteOnce");
-        assert_eq!(Rename::Pascal.field("size_in_gib"), "SizeInGib");
-        assert_eq!(Rename::ScreamingSnake.variant("ReadWrite"), "READ_WRITE");
-        assert_eq!(Rename::Lower.variant("ReadWrite"), "readwrite");
-        assert_eq!(Rename::None.variant("ReadWrite"), "ReadWrite");
+        for (rule, field, variant) in [
+            (Rename::None, "size_in_gib", "ReadWriteOnce"),
+            (Rename::Camel, "sizeInGib", "readWriteOnce"),
+            (Rename::Pascal, "SizeInGib", "ReadWriteOnce"),
+            (Rename::Kebab, "size-in-gib", "read-write-once"),
+            (Rename::Snake, "size_in_gib", "read_write_once"),
+            (Rename::ScreamingSnake, "SIZE_IN_GIB", "READ_WRITE_ONCE"),
+            (Rename::ScreamingKebab, "SIZE-IN-GIB", "READ-WRITE-ONCE"),
+            (Rename::Lower, "size_in_gib", "readwriteonce"),
+            (Rename::Upper, "SIZE_IN_GIB", "READWRITEONCE"),
+        ] {
+            assert_eq!(
+                (rule.field("size_in_gib"), rule.variant("ReadWriteOnce")),
+                (field.into(), variant.into())
+            );
+        }
+        assert_eq!(
+            (Rename::Snake.field("type_"), Rename::Camel.field("type_")),
+            ("type_".into(), "type".into())
+        );
     }
 }

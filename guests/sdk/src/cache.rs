@@ -18,6 +18,7 @@
 //! Every read is a [`Refusal`] when the manifest does not grant it, the descriptor has no watch of the kind and
 //! namespace or no index of the name, or an argument is malformed.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::duration::milliseconds;
@@ -70,8 +71,9 @@ impl<'call> Cache<'call> {
     ///
     /// # Errors
     /// See the [module](self).
-    pub fn keys(&self, kind: &Kind, query: &Query) -> Result<Keys, Refusal> {
-        Ok(Keys(Batches::new(self.ctx.host().cache_list(self.ctx.cluster(), kind, query)?)))
+    pub fn keys(&self, kind: &Kind, query: &Query) -> Result<Keys<'call>, Refusal> {
+        let cursor = self.ctx.host().cache_list(self.ctx.cluster(), kind, query)?;
+        Ok(Keys { batches: Batches::new(cursor), call: PhantomData })
     }
 
     /// The number of objects that a query selects.
@@ -94,9 +96,9 @@ impl<'call> Cache<'call> {
     ///
     /// # Errors
     /// See the [module](self).
-    pub fn index_values(&self, kind: &Kind, index: &str) -> Result<IndexValues, Refusal> {
+    pub fn index_values(&self, kind: &Kind, index: &str) -> Result<IndexValues<'call>, Refusal> {
         let values = self.ctx.host().cache_index_values(self.ctx.cluster(), kind, index)?;
-        Ok(IndexValues { values, batch: Vec::new().into_iter(), ended: false })
+        Ok(IndexValues { values, batch: Vec::new().into_iter(), ended: false, call: PhantomData })
     }
 
     /// Waits until the cache contains this plugin's own writes: completed live writes, including deletes, of the kinds
@@ -151,7 +153,8 @@ impl Query {
         self
     }
 
-    /// Only objects with these labels, such as `app=web,tier!=test`.
+    /// Only objects with these labels, such as `app=web,tier!=test`: at most 64 terms (`limits.selectorTerms`), values of sets
+    /// included.
     #[must_use]
     pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
         self.label_selector = Some(selector.into());
@@ -180,13 +183,17 @@ pub struct Objects<'call> {
 }
 
 /// An iterator over the keys of a snapshot.
-pub struct Keys(Batches<Key>);
+pub struct Keys<'call> {
+    batches: Batches<Key>,
+    call: PhantomData<&'call ()>,
+}
 
 /// An iterator over the values of an index, sorted.
-pub struct IndexValues {
+pub struct IndexValues<'call> {
     values: sys::Values,
     batch: std::vec::IntoIter<String>,
     ended: bool,
+    call: PhantomData<&'call ()>,
 }
 
 /// A cursor of the host, and what was fetched from it.
@@ -245,15 +252,15 @@ impl<'call> Iterator for Objects<'call> {
     }
 }
 
-impl Iterator for Keys {
+impl Iterator for Keys<'_> {
     type Item = Key;
 
     fn next(&mut self) -> Option<Key> {
-        self.0.next(|cursor| Ok(cursor.next_keys(TEXTS).into_iter().map(Into::into).collect()))?.ok()
+        self.batches.next(|cursor| Ok(cursor.next_keys(TEXTS).into_iter().map(Into::into).collect()))?.ok()
     }
 }
 
-impl Iterator for IndexValues {
+impl Iterator for IndexValues<'_> {
     type Item = Result<String, Refusal>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,5 +1,8 @@
 //! [`Context`]: a call's access to the host.
 
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::ops::Deref;
 use std::time::{Duration, SystemTime};
 
 use crate::cache::Cache;
@@ -17,11 +20,17 @@ use crate::{Error, Key, Kind, sys};
 pub struct Context {
     host: sys::Host,
     cluster: u32,
+    /// The name of the plugin's crate; in tests that of its descriptor.
+    plugin: Cow<'static, str>,
 }
 
 impl Context {
-    pub(crate) fn new(host: sys::Host, cluster: u32) -> Self {
-        Self { host, cluster }
+    pub(crate) fn new(host: sys::Host, cluster: u32, plugin: impl Into<Cow<'static, str>>) -> Self {
+        Self { host, cluster, plugin: plugin.into() }
+    }
+
+    pub(crate) fn plugin(&self) -> &str {
+        &self.plugin
     }
 
     /// Reads from the host's cache, without a request to the API server.
@@ -46,8 +55,9 @@ impl Context {
 
     /// The same host with another cluster, for batches with keys of several clusters.
     #[must_use]
-    pub fn in_cluster(&self, cluster: u32) -> Self {
-        Self { host: self.host.clone(), cluster }
+    pub fn in_cluster(&self, cluster: u32) -> InCluster<'_> {
+        let ctx = Self { host: self.host.clone(), cluster, plugin: self.plugin.clone() };
+        InCluster { ctx, call: PhantomData }
     }
 
     /// The time of the host. Tests move it.
@@ -74,12 +84,26 @@ impl Context {
     }
 }
 
+/// A [`Context`] of another cluster, for the time of the same call. Made with [`Context::in_cluster`].
+pub struct InCluster<'call> {
+    ctx: Context,
+    call: PhantomData<&'call Context>,
+}
+
+impl Deref for InCluster<'_> {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.ctx
+    }
+}
+
 /// Made by the code of the attribute macros, once a call.
 #[doc(hidden)]
 #[cfg(target_family = "wasm")]
 impl Context {
-    pub fn of_call(cluster: u32) -> Self {
-        Self::new(sys::Host, cluster)
+    pub fn of_call(cluster: u32, plugin: &'static str) -> Self {
+        Self::new(sys::Host, cluster, plugin)
     }
 }
 
@@ -87,7 +111,9 @@ impl Context {
 #[doc(hidden)]
 #[cfg(not(target_family = "wasm"))]
 impl Context {
-    pub fn of_call(cluster: u32) -> Self {
-        panic!("no host (cluster {cluster}): native builds get a context from `testing::World`")
+    pub fn of_call(cluster: u32, plugin: &'static str) -> Self {
+        panic!(
+            "plugin {plugin} has no host (cluster {cluster}): native builds get a context from `testing::World`"
+        )
     }
 }

@@ -1,10 +1,13 @@
-//! The errors of calls to the host, in two families: a [`Refusal`] comes from the host, and nothing was sent; an
-//! [`ApiStatus`] is the API server's answer. [`Error`] is either, or a body that does not have the form of a type.
+//! The errors of calls to the host, in two families: a [`Refusal`] comes from the host, which sent nothing or, if it is
+//! [unavailable](Refusal::is_unavailable), does not know what became of a write; an [`ApiStatus`] is the API server's
+//! answer. [`Error`] is either, or an error of the SDK's own: a body that does not have the form of its type, or an object
+//! with another controller.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::bindings::imports::types as raw;
+use crate::{Failure, Key, Kind, OwnerReference};
 
 /// Why the host refused a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,7 +23,8 @@ pub enum RefusalReason {
     UnknownIndex,
     /// The call would exceed a bound of the contract or a limit of the manifest. The message names it.
     OverLimit,
-    /// The host cannot do it now: it has no cluster, is not the leader, or got no response.
+    /// The host cannot do it now: it has no cluster, is not the leader, or got no response. A live write may have been done
+    /// nevertheless.
     Unavailable,
     /// This host does not have what was asked for.
     Unsupported,
@@ -47,7 +51,8 @@ impl fmt::Display for RefusalReason {
     }
 }
 
-/// A refusal of the host. Nothing was sent, and nothing was changed.
+/// A refusal of the host. Nothing was sent, and nothing was changed; only with [`Unavailable`](RefusalReason::Unavailable) of a
+/// live write it is not known whether the write was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Machine-readable.
@@ -77,7 +82,7 @@ impl Refusal {
         self.reason == RefusalReason::OverLimit
     }
 
-    /// Whether the same call may succeed later.
+    /// Whether the same call may succeed later. A live write may have been done: the response may be lost.
     pub fn is_unavailable(&self) -> bool {
         self.reason == RefusalReason::Unavailable
     }
@@ -155,24 +160,62 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// The error of a live call, or of a call that reads a typed object.
+/// An object has another controller, and an object has at most one.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AlreadyOwned {
+    /// The kind of the object.
+    pub kind: Kind,
+    /// The key of the object.
+    pub key: Key,
+    /// Its controller.
+    pub controller: OwnerReference,
+    message: String,
+}
+
+impl AlreadyOwned {
+    pub(crate) fn new(kind: Kind, key: Key, controller: OwnerReference) -> Self {
+        let (object, other, name) = (kind.kind(), &controller.kind, &controller.name);
+        let message =
+            format!("{object} {key} has another controller, {other} {name}: rename or delete one of them");
+        Self { kind, key, controller, message }
+    }
+}
+
+impl fmt::Display for AlreadyOwned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for AlreadyOwned {}
+
+/// The error of a live call, or of a call that reads or writes a typed object. `?` makes a [`Failure`] of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Error {
-    /// The host refused the call: a permission is missing, or the call is malformed. Nothing was sent.
+    /// The host refused the call: a permission is missing, or the call is malformed; or it got no response. See [`Refusal`].
     Refused(Refusal),
     /// The API server answered with an error.
     Api(ApiStatus),
     /// The object does not have the form of the type.
     Decode(DecodeError),
+    /// The object has another controller. Nothing was sent.
+    AlreadyOwned(Box<AlreadyOwned>),
+    /// A closure of the plugin failed, such as that of [`Context::create_or_update`](crate::Context::create_or_update).
+    Failed(Failure),
 }
 
 impl Error {
-    /// The reason as text: that of the API server (`NotFound`), that of the host (`forbidden`), or `decode`.
+    /// The reason as text: that of the API server (`NotFound`), that of the host (`forbidden`), `decode`, `already-owned` or
+    /// `failed`.
     pub fn reason(&self) -> &str {
         match self {
             Self::Refused(refusal) => refusal.reason.as_str(),
             Self::Api(status) => &status.reason,
             Self::Decode(_) => "decode",
+            Self::AlreadyOwned(_) => "already-owned",
+            Self::Failed(_) => "failed",
         }
     }
 
@@ -180,7 +223,7 @@ impl Error {
     pub fn code(&self) -> u16 {
         match self {
             Self::Api(status) => status.code,
-            Self::Refused(_) | Self::Decode(_) => 0,
+            _ => 0,
         }
     }
 
@@ -190,6 +233,8 @@ impl Error {
             Self::Refused(refusal) => &refusal.message,
             Self::Api(status) => &status.message,
             Self::Decode(error) => &error.message,
+            Self::AlreadyOwned(error) => &error.message,
+            Self::Failed(failure) => failure.message(),
         }
     }
 
@@ -197,7 +242,7 @@ impl Error {
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
-            Self::Api(_) | Self::Decode(_) => None,
+            _ => None,
         }
     }
 
@@ -205,7 +250,7 @@ impl Error {
     pub fn status(&self) -> Option<&ApiStatus> {
         match self {
             Self::Api(status) => Some(status),
-            Self::Refused(_) | Self::Decode(_) => None,
+            _ => None,
         }
     }
 
@@ -222,6 +267,11 @@ impl Error {
     /// Whether an object of this name exists already.
     pub fn is_already_exists(&self) -> bool {
         self.has_reason(&["AlreadyExists"])
+    }
+
+    /// Whether the object has another controller.
+    pub fn is_already_owned(&self) -> bool {
+        matches!(self, Self::AlreadyOwned(_))
     }
 
     /// Whether the plugin's manifest ([`Error::is_grant_missing`]) or the API server does not allow the call.
@@ -263,6 +313,8 @@ impl fmt::Display for Error {
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Api(status) => status.fmt(f),
             Self::Decode(error) => error.fmt(f),
+            Self::AlreadyOwned(error) => error.fmt(f),
+            Self::Failed(failure) => failure.fmt(f),
         }
     }
 }
@@ -284,6 +336,24 @@ impl From<ApiStatus> for Error {
 impl From<DecodeError> for Error {
     fn from(error: DecodeError) -> Self {
         Self::Decode(error)
+    }
+}
+
+impl From<AlreadyOwned> for Error {
+    fn from(error: AlreadyOwned) -> Self {
+        Self::AlreadyOwned(Box::new(error))
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Failure::from(error).into()
     }
 }
 

@@ -242,7 +242,7 @@ macro_rules! __export {
             > {
                 let request = $crate::export::request(cluster, namespace, name, attempt, reasons, priority);
                 let answer = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
-                    <__Guest as $crate::$world>::reconcile(guest, &$crate::Context::of_call(cluster), &request)
+                    <__Guest as $crate::$world>::reconcile(guest, &$crate::Context::of_call(cluster, ::std::env!("CARGO_PKG_NAME")), &request)
                 });
                 $crate::export::result(answer.flatten())
             }
@@ -263,7 +263,7 @@ macro_rules! __export {
             > {
                 let requests = $crate::export::requests(requests);
                 let answers = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
-                    <__Guest as $crate::$world>::reconcile_many(guest, &$crate::Context::of_call(0), &requests)
+                    <__Guest as $crate::$world>::reconcile_many(guest, &$crate::Context::of_call(0, ::std::env!("CARGO_PKG_NAME")), &requests)
                 });
                 $crate::export::results(answers, requests.len())
             }
@@ -282,14 +282,14 @@ macro_rules! __export {
             ) -> ::std::vec::Vec<::std::result::Result<(), $crate::bindings::imports::types::Failure>> {
                 let events = $crate::export::events(&watch, events);
                 let answers = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
-                    <__Guest as $crate::$world>::on_events(guest, &$crate::Context::of_call(0), &events)
+                    <__Guest as $crate::$world>::on_events(guest, &$crate::Context::of_call(0, ::std::env!("CARGO_PKG_NAME")), &events)
                 });
                 $crate::export::results(answers, events.len())
             }
             fn on_synced(watch: ::std::string::String) {
                 // A state that cannot be made is a failure of the next call with an answer.
                 let _ = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
-                    <__Guest as $crate::$world>::on_synced(guest, &$crate::Context::of_call(0), &watch);
+                    <__Guest as $crate::$world>::on_synced(guest, &$crate::Context::of_call(0, ::std::env!("CARGO_PKG_NAME")), &watch);
                 });
             }
         }

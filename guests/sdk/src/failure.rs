@@ -3,7 +3,7 @@
 //! Terminal is what only a change can mend: refusals of the *host* (a permission, watch or index is missing, or a call
 //! is malformed), which last until the plugin is reloaded, and a reload reconciles every key (unless the manifest says
 //! `onReload: keep`); and bodies that do not have the form of their type, which last until the object changes. All
-//! other errors become transient: conflicts, timeouts, limits, and also `Forbidden` or `Invalid` of the API server,
+//! other errors become transient: an object with another controller, which may go without an event for this key, conflicts, timeouts, limits, and also `Forbidden` or `Invalid` of the API server,
 //! since roles, quotas and other objects may change without an event for this key. The rate limiter delays the retries.
 
 use std::fmt;
@@ -87,6 +87,8 @@ impl From<Error> for Failure {
         match error {
             Error::Refused(refusal) => refusal.into(),
             Error::Decode(error) => error.into(),
+            Error::AlreadyOwned(error) => Self::transient(error.to_string()),
+            Error::Failed(failure) => failure,
             Error::Api(status) => {
                 Self { message: status.to_string(), terminal: false, retry_after: status.retry_after }
             }

@@ -83,12 +83,12 @@ pub mod testing;
 mod typed;
 
 pub use config::Config;
-pub use context::Context;
+pub use context::{Context, InCluster};
 pub use controller::Controller;
 pub use descriptor::{
     Delivery, Descriptor, Index, Map, Permission, Predicate, Projection, RateLimiter, Schedule, Verb, Watch,
 };
-pub use error::{ApiStatus, DecodeError, Error, Refusal, RefusalReason, StatusCause};
+pub use error::{AlreadyOwned, ApiStatus, DecodeError, Error, Refusal, RefusalReason, StatusCause};
 pub use failure::Failure;
 pub use handler::{Added, Deleted, Event, EventHandler, Updated};
 pub use key::Key;

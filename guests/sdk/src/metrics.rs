@@ -1,4 +1,4 @@
-//! Metrics of the plugin, on the host's `/metrics` as `plugin_NAME_METRIC`. A metric is declared once, as a
+//! Metrics of the plugin, on the host's `/metrics` as `plugin_NAME__METRIC`. A metric is declared once, as a
 //! `static`, with the names of its labels; the number of values of a use is checked by the compiler.
 //!
 //! ```

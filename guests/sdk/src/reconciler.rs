@@ -19,7 +19,7 @@ pub trait Reconciler: Sized + 'static {
     /// operator.
     fn describe(config: &Config) -> Result<Descriptor, String>;
 
-    /// Creates the state of an instance, at its first call.
+    /// Creates the state of an instance, at its first call. A type without fields needs no `new`: the attribute adds it.
     ///
     /// A plugin may have several instances, and the host may drop each of them between two calls (idle time, fault,
     /// reload). Use `self` as a cache only; store state in the cluster.

@@ -19,10 +19,6 @@ impl EventHandler for Logger {
         Ok(Descriptor::new("logger").watch(Watch::new(CONFIG_MAP).name("maps").label_selector("log=yes")))
     }
 
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
-    }
-
     fn on_add(&mut self, ctx: &Context, event: &Added<'_>) -> Result<(), Failure> {
         assert_eq!(ctx.cluster(), event.object.cluster());
         info!("add {} {} initial={}", event.watch, event.key, event.is_initial);
@@ -159,6 +155,25 @@ fn a_batch_has_as_many_keys_as_the_descriptor_says() {
     assert_eq!(world.settle(&mut batch).len(), 3);
 }
 
+#[test]
+fn the_removal_of_the_last_finalizer_is_a_deletion_and_no_update() {
+    let world = World::of::<Batch>(json!({}));
+    world.grant(&Permission::new("", ["configmaps"]).verbs(["update"]));
+    let mut batch = world.start::<Batch>();
+    let mut kept = map("a", json!({}));
+    kept["metadata"]["finalizers"] = json!(["example.com/kept"]);
+    world.create_object(kept);
+    world.settle(&mut batch);
+    let mut reasons = || {
+        let calls = world.settle(&mut batch);
+        calls.iter().map(|call| call.reasons.to_string()).collect::<Vec<_>>()
+    };
+    world.delete(&CONFIG_MAP, &key("a"));
+    assert_eq!(reasons(), ["updated"]);
+    set(&world, "a", json!({}));
+    assert_eq!(reasons(), ["deleted"]);
+}
+
 /// Puts its own key on the queue again and again.
 struct Restless;
 
@@ -166,10 +181,6 @@ struct Restless;
 impl Reconciler for Restless {
     fn describe(_config: &Config) -> Result<Descriptor, String> {
         Ok(Descriptor::new("restless").watch(Watch::new(CONFIG_MAP)))
-    }
-
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
     }
 
     fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
@@ -220,6 +231,128 @@ fn handlers_that_never_rest_are_found() {
     world.grant(&Permission::new("", ["configmaps"]).verbs(["patch"]));
     world.create_object(map("a", json!({})));
     world.settle(&mut world.start::<Echo>());
+}
+
+/// Reconciles ConfigMaps: new ones, those whose `data.on` is true, and what they map to.
+struct Filtered;
+
+#[pilothouse_sdk::reconciler]
+impl Reconciler for Filtered {
+    fn describe(_config: &Config) -> Result<Descriptor, String> {
+        let is_on = Predicate::field_equals("/data/on", "yes");
+        let changed = Predicate::any([Predicate::on_add(), is_on]);
+        Ok(Descriptor::new("filtered")
+            .watch(Watch::new(CONFIG_MAP).predicate(changed).map(Map::itself()).map(Map::annotation("tells")))
+            .watch(Watch::new(POD).predicate(!Predicate::on_update()).map(Map::all_keys(&CONFIG_MAP)))
+            .index(Index::by_annotation(CONFIG_MAP, "by-teller", "tells")))
+    }
+
+    fn reconcile(&mut self, _ctx: &Context, _request: &Request) -> Result<Outcome, Failure> {
+        Ok(Outcome::Done)
+    }
+}
+
+#[test]
+fn events_that_pass_the_predicates_reconcile_the_keys_of_all_maps() {
+    let world = World::of::<Filtered>(json!({}));
+    world.grant(&Permission::new("", ["configmaps", "pods"]).verbs(["*"]));
+    let mut filtered = world.start::<Filtered>();
+    let mut settle = || {
+        let calls = world.settle(&mut filtered).into_iter();
+        calls.map(|call| format!("{} {}", call.key, call.reasons)).collect::<Vec<_>>()
+    };
+    let mut told = map("a", json!({}));
+    told["metadata"]["annotations"] = json!({"tells": "other/x"});
+    world.create_object(told.clone());
+    world.create_object(map("b", json!({})));
+    assert_eq!(settle(), ["default/a added", "other/x owned", "default/b added"]);
+    let context = world.context();
+    assert_eq!(context.cache().by_index(&CONFIG_MAP, "by-teller", "other/x").unwrap().remaining(), 1);
+
+    set(&world, "a", json!({"on": "no"}));
+    assert_eq!(settle(), [""; 0]);
+    set(&world, "a", json!({"on": "yes"}));
+    assert_eq!(settle(), ["default/a updated"]);
+    set(&world, "a", json!({"on": "no"}));
+    world.delete(&CONFIG_MAP, &key("a"));
+    assert_eq!(settle(), [""; 0], "the last state of the deleted one is judged");
+
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "x", "name": "p"}});
+    world.create_object(map("c", json!({})));
+    settle();
+    world.create_object(pod);
+    assert_eq!(settle(), ["default/b owned", "default/c owned"]);
+    world.set_status(&POD, &Key::namespaced("x", "p"), json!({"phase": "Running"}));
+    assert_eq!(settle(), [""; 0]);
+    world.delete(&POD, &Key::namespaced("x", "p"));
+    assert_eq!(settle(), ["default/b owned", "default/c owned"]);
+}
+
+#[test]
+#[should_panic(expected = "no watch of it has the map self")]
+fn all_keys_of_a_kind_need_a_watch_of_it() {
+    World::new(&Descriptor::new("a").watch(Watch::new(POD).map(Map::all_keys(&CONFIG_MAP))));
+}
+
+/// Logs what it sees of Pods, of which the store keeps the phase only.
+struct Phases;
+
+#[pilothouse_sdk::event_handler]
+impl EventHandler for Phases {
+    fn describe(_config: &Config) -> Result<Descriptor, String> {
+        Ok(Descriptor::new("phases")
+            .watch(Watch::new(POD))
+            .projection(Projection::new(POD, ["/status/phase"])))
+    }
+
+    fn on_update(&mut self, _ctx: &Context, event: &Updated<'_>) -> Result<(), Failure> {
+        for object in event.old.iter().chain([&event.object]) {
+            let node = object.get_string("/spec/nodeName")?;
+            info!("{:?} {node:?} {}", object.get_string("/status/phase")?, object.is_partial());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn handlers_get_the_parts_of_objects_that_the_store_keeps() {
+    let world = World::of::<Phases>(json!({}));
+    let mut phases = world.start::<Phases>();
+    world.create_object(json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "a"},
+        "spec": {"nodeName": "n"}, "status": {"phase": "Pending"},
+    }));
+    world.settle(&mut phases);
+    world.set_status(&POD, &key("a"), json!({"phase": "Running", "podIP": "1.2.3.4"}));
+    world.settle(&mut phases);
+    assert_eq!(log(&world), [r#"Some("Pending") None true"#, r#"Some("Running") None true"#]);
+}
+
+#[test]
+fn selectors_limit_events_and_namespaces_limit_the_cache() {
+    let selected = Watch::new(CONFIG_MAP).namespaces(["default"]).label_selector("log=yes");
+    let world = open_world(Descriptor::new("a").watch(selected.clone()));
+    let (selected_too, other) = (
+        map("a", json!({})),
+        |namespace: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": "b"}}),
+    );
+    for object in [selected_too, other("default"), other("other")] {
+        world.create_object(object);
+    }
+    assert_eq!(world.queued(), [key("a")]);
+    let ctx = world.context();
+    assert!(ctx.cache().get(&CONFIG_MAP, &key("b")).unwrap().is_some(), "no label, and in the cache");
+    let keys: Vec<Key> = ctx.cache().keys(&CONFIG_MAP, &Query::all()).unwrap().collect();
+    assert_eq!(keys, [key("a"), key("b")]);
+    let elsewhere = Key::namespaced("other", "b");
+    assert!(ctx.cache().get(&CONFIG_MAP, &elsewhere).unwrap_err().is_not_watched());
+
+    // Another watch opens the other namespaces, for all of the plugin.
+    let rest = Watch::new(CONFIG_MAP).name("rest").label_selector("log=no");
+    let world = open_world(Descriptor::new("a").watch(selected).watch(rest));
+    world.create_object(other("other"));
+    assert_eq!(world.queued(), []);
+    assert!(world.context().cache().get(&CONFIG_MAP, &elsewhere).unwrap().is_some());
 }
 
 /// A world in which everything that a test asks for is granted.

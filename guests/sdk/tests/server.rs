@@ -32,6 +32,77 @@ fn map(name: &str, entries: &[(&str, &str)]) -> ConfigMap {
     ConfigMap { metadata: Metadata::new(&key(name)), data: entries.iter().map(text).collect() }
 }
 
+#[derive(Resource, Serialize, Deserialize, Clone, Default)]
+#[resource(version = "v1")]
+#[serde(default)]
+struct Pod {
+    metadata: Metadata,
+    spec: PodSpec,
+}
+
+#[derive(Serialize, Deserialize, Clone, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    containers: Vec<Container>,
+    priority: i32,
+}
+
+#[derive(Serialize, Deserialize, Clone)]
+struct Container {
+    image: String,
+}
+
+#[test]
+fn an_apply_of_a_kind_that_is_not_watched_is_compared_with_the_server() -> Result<(), Failure> {
+    let world = world();
+    let ctx = world.context();
+    let pod = Pod { metadata: Metadata::new(&key("p")), ..Pod::default() };
+    assert_eq!(ctx.apply(&pod)?, Written::Created);
+    world.take_writes();
+    assert_eq!(ctx.apply(&pod)?, Written::Unchanged);
+    assert_eq!(world.take_writes(), []);
+    Ok(())
+}
+
+#[test]
+fn an_apply_of_what_was_read_comes_to_rest() -> Result<(), Failure> {
+    let world = world();
+    let ctx = world.context();
+    let _ = ctx.apply(&map("a", &[("k", "1")]))?;
+    for expected in [Written::Changed, Written::Unchanged, Written::Unchanged] {
+        let mut read: ConfigMap = ctx.get(&key("a"))?.unwrap();
+        read.data.insert("l".into(), "2".into());
+        assert_eq!(ctx.apply(&read)?, expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_write_of_a_projected_kind_loses_no_elements_and_no_fields() -> Result<(), Failure> {
+    let pods = Watch::of::<Pod>();
+    let images = Projection::new(Kind::of::<Pod>(), ["/spec/containers/[*]/image"]);
+    let world = World::new(&Descriptor::new("a").watch(pods).projection(images).writes::<Pod>(Verb::APPLY));
+    let containers = json!([{"name": "x", "image": "i"}, {"name": "y", "image": "j", "ports": [1]}]);
+    world.create_object(json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "p"},
+        "spec": {"containers": containers},
+    }));
+    let ctx = world.context();
+    assert!(ctx.cache().get(&Kind::of::<Pod>(), &key("p"))?.unwrap().is_partial());
+    let update = |pod: &mut Pod| {
+        pod.spec.containers[0].image = "k".to_owned();
+        Ok(())
+    };
+    assert_eq!(ctx.create_or_update(&key("p"), update)?, Written::Changed);
+    let spec = &world.get_object(&Kind::of::<Pod>(), &key("p")).unwrap()["spec"];
+    // Nobody set the priority that the type has by default.
+    let wanted = json!({"containers": [
+        {"name": "x", "image": "k"}, {"name": "y", "image": "j", "ports": [1]},
+    ]});
+    assert_eq!(*spec, wanted);
+    Ok(())
+}
+
 #[test]
 fn an_apply_removes_what_it_no_longer_has_and_is_skipped_only_when_all_is_as_before() -> Result<(), Failure> {
     let world = world();
@@ -55,8 +126,8 @@ fn an_apply_removes_what_it_no_longer_has_and_is_skipped_only_when_all_is_as_bef
     // Without a permission to read nothing is known, and the server is asked.
     world.revoke("", "configmaps", Verb::Get);
     world.take_writes();
-    assert_eq!(ctx.apply(&map("b", &[]))?, Written::Created);
-    let _ = ctx.apply(&map("b", &[]))?;
+    assert_eq!(ctx.apply(&map("b", &[]))?, Written::Changed);
+    assert_eq!(ctx.apply(&map("b", &[]))?, Written::Changed);
     assert_eq!(world.take_writes().len(), 2);
     Ok(())
 }
@@ -81,7 +152,7 @@ fn versions_guard_updates_and_equal_writes_change_nothing() {
     let world = world();
     let api = |world: &World| world.context();
     let first = api(&world).api::<ConfigMap>().create(&map("a", &[("k", "1")])).unwrap();
-    assert!(!first.metadata.uid.is_empty() && first.metadata.generation == Some(1));
+    assert!(!first.metadata.uid.is_empty() && first.metadata.generation.is_none());
     let mut changed = first.clone();
     changed.data.insert("k".into(), "2".into());
     let second = api(&world).api::<ConfigMap>().update(&changed).unwrap();
@@ -166,6 +237,9 @@ fn nonsense_is_refused_and_never_a_panic() {
     for selector in ["a b", "a in b", "((", "a=,b", "!", ","] {
         let _ = ctx.cache().list(&MAP, &Query::all().label_selector(selector)).map(Iterator::count);
     }
+    let terms = Query::all().label_selector(vec!["!a"; 65].join(","));
+    let error = ctx.cache().list(&MAP, &terms).map(drop).unwrap_err();
+    assert!(error.is_over_limit() && error.message.contains("limits.selectorTerms"), "{error}");
     let huge = "x".repeat(4 << 20);
     let error = client.create(&MAP, &map("huge", &[("k", &huge)]), &write).unwrap_err();
     assert!(error.refusal().is_some_and(pilothouse_sdk::Refusal::is_over_limit), "{error}");
@@ -191,5 +265,38 @@ fn a_list_of_any_length_is_whole_and_in_order() -> Result<(), Failure> {
     assert_eq!(ctx.cache().keys(&MAP, &Query::all().limit(7))?.count(), 7);
     let some = ctx.cache().get_many(&MAP, &[key("m0001"), key("none")])?;
     assert!(some[0].is_some() && some[1].is_none());
+    Ok(())
+}
+
+#[test]
+fn half_of_the_kinds_have_a_generation() -> Result<(), Failure> {
+    let world = world();
+    let ctx = world.context();
+    let generation = |kind: &Kind, name: &str| -> Result<Option<i64>, Error> {
+        Ok(ctx.client().get(kind, &key(name))?.generation())
+    };
+    world.create(&map("a", &[]));
+    world.modify::<ConfigMap>(&key("a"), |map| drop(map.data.insert("k".into(), "v".into())));
+    assert_eq!(generation(&MAP, "a")?, None);
+    let custom = Kind::new("example.com", "v1", "Foo");
+    let role = Kind::new("rbac.authorization.k8s.io", "v1", "Role");
+    for (kind, expected) in [(custom, Some(1)), (APP, Some(1)), (role, None)] {
+        world.create_object(json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind(), "metadata": {"namespace": "default", "name": "b"},
+        }));
+        assert_eq!(generation(&kind, "b")?, expected, "{kind}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_collection_of_a_kind_without_namespaces_needs_a_permission_without_namespaces() -> Result<(), Failure> {
+    let node = Kind::core("v1", "Node");
+    let nodes = Permission::new("", ["nodes"]).verbs([Verb::DeleteCollection]).namespaces([""; 0]);
+    let world = World::new(&Descriptor::new("a").permission(nodes));
+    world.create_object(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}));
+    let all = ListOptions::default();
+    world.context().client().delete_collection(&node, &all, &DeleteOptions::default())?;
+    assert!(world.get_object(&node, &Key::cluster("n")).is_none());
     Ok(())
 }

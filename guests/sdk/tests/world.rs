@@ -247,15 +247,87 @@ fn a_child_has_one_controller_of_its_own_namespace() {
     assert_eq!(child.metadata.owner_references.len(), 1, "the older reference is replaced");
 
     let other: Foo = world.create(&Foo::new(&Key::namespaced("default", "b"), 1));
-    let failure = set_controller_reference(&other, &mut child).unwrap_err();
-    assert!(
-        failure.is_terminal() && failure.message().contains("its controller is Foo a already"),
-        "{failure}"
-    );
+    assert!(child.is_controlled_by(&found) && !child.is_controlled_by(&other));
+    let error = set_controller_reference(&other, &mut child).unwrap_err();
+    assert!(error.is_already_owned());
+    let message = "Deployment default/a-web has another controller, Foo a: rename or delete one of them";
+    assert_eq!(error.message(), message);
+    // Nothing tells of the end of the other one.
+    assert!(!Failure::from(error).is_terminal());
     let mut elsewhere = Deployment { metadata: Metadata::new(&Key::namespaced("x", "y")), ..child };
-    assert!(set_controller_reference(&found, &mut elsewhere).unwrap_err().message().contains("namespace"));
     let unborn = Foo::new(&Key::namespaced("x", "z"), 1);
-    assert!(set_controller_reference(&unborn, &mut elsewhere).unwrap_err().message().contains("no UID"));
+    for (owner, reason) in [(&found, "namespace"), (&unborn, "no UID")] {
+        let failure = Failure::from(set_controller_reference(owner, &mut elsewhere).unwrap_err());
+        assert!(failure.is_terminal() && failure.message().contains(reason), "{failure}");
+    }
+    assert!(!elsewhere.is_controlled_by(&unborn), "nothing is controlled by an object without UID");
+}
+
+#[test]
+fn a_child_is_created_adopted_or_left_to_its_controller() {
+    let (world, _) = started();
+    let (ctx, found) = (world.context(), world.get::<Foo>(&key()).unwrap());
+    let other: Foo = world.create(&Foo::new(&Key::namespaced("default", "b"), 1));
+    let orphan = Key::namespaced("default", "orphan");
+    let metadata = Metadata::new(&orphan).with_label("team", "blue");
+    world.create(&Deployment { metadata, ..Deployment::default() });
+    world.take_writes();
+
+    let scale = |deployment: &mut Deployment| {
+        deployment.spec.replicas = Some(4);
+        Ok(())
+    };
+    assert_eq!(ctx.create_or_update_child(&found, &orphan, scale).unwrap(), Written::Changed);
+    let adopted: Deployment = world.get(&orphan).unwrap();
+    assert!(adopted.is_controlled_by(&found) && adopted.spec.replicas == Some(4));
+    assert_eq!(adopted.metadata.labels["team"], "blue");
+    assert_eq!(ctx.create_or_update_child(&found, &orphan, scale).unwrap(), Written::Unchanged);
+    let error = ctx.create_or_update_child(&other, &orphan, scale).unwrap_err();
+    assert!(error.is_already_owned(), "{error}");
+    let new = orphan.child("-new");
+    assert_eq!(ctx.create_or_update_child(&other, &new, scale).unwrap(), Written::Created);
+    assert!(world.get::<Deployment>(&new).unwrap().is_controlled_by(&other));
+    let wanted = ["patch deployments default/orphan", "create deployments default/orphan-new"];
+    assert_eq!(texts(&world.take_writes()), wanted);
+
+    // What fails in the closure is the failure of the reconcile.
+    let fails = |_: &mut Deployment| Err(Failure::terminal("not today").into());
+    let failure = Failure::from(ctx.create_or_update_child(&other, &new, fails).unwrap_err());
+    assert_eq!(failure, Failure::terminal("not today"));
+}
+
+#[test]
+fn only_an_own_child_is_deleted_and_none_is_no_error() {
+    let (world, _) = started();
+    let deployments = Permission::new("apps", ["deployments"]);
+    world.grant(&deployments.verbs([Verb::Delete]));
+    let (ctx, found) = (world.context(), world.get::<Foo>(&key()).unwrap());
+    let other: Foo = world.create(&Foo::new(&Key::namespaced("default", "b"), 1));
+    let web = key().child("-web");
+    world.take_writes();
+    assert!(!ctx.delete_child::<Deployment>(&other, &web).unwrap(), "it has another controller");
+    assert!(!ctx.delete_child::<Deployment>(&found, &web.child("-none")).unwrap());
+    assert_eq!(world.take_writes(), []);
+
+    // Another object of the name, which the cache does not show yet.
+    world.before_next(Verb::Delete, &Kind::of::<Deployment>(), |world| {
+        let web = key().child("-web");
+        world.delete(&Kind::of::<Deployment>(), &web);
+        world.create(&Deployment { metadata: Metadata::new(&web), ..Deployment::default() });
+    });
+    assert!(ctx.delete_child::<Deployment>(&found, &web).unwrap_err().is_conflict());
+    assert!(world.get::<Deployment>(&web).is_some());
+    assert!(!ctx.delete_child::<Deployment>(&found, &web).unwrap(), "nobody controls it");
+
+    world.delete(&Kind::of::<Deployment>(), &web);
+    let _ = ctx.create_or_update_child(&found, &web, |_: &mut Deployment| Ok(())).unwrap();
+    world.before_next(Verb::Delete, &Kind::of::<Deployment>(), move |world| {
+        world.delete(&Kind::of::<Deployment>(), &key().child("-web"));
+    });
+    assert!(!ctx.delete_child::<Deployment>(&found, &web).unwrap(), "it has gone in between");
+    let _ = ctx.create_or_update_child(&found, &web, |_: &mut Deployment| Ok(())).unwrap();
+    assert!(ctx.delete_child::<Deployment>(&found, &web).unwrap());
+    assert!(world.get::<Deployment>(&web).is_none());
 }
 
 #[test]
@@ -280,14 +352,15 @@ fn a_status_with_a_list_is_written_for_the_version_that_was_read_only() {
 
 #[test]
 fn permissions_come_from_the_types_and_the_namespaces_of_their_watches() {
+    // The order of the calls does not matter.
     let descriptor = Descriptor::new("a")
+        .writes_status::<Foo>()
         .watch(Watch::of::<Foo>().namespaces(["x", "y"]))
         .owns::<Deployment>()
         .watch(Watch::new(Kind::core("v1", "Pod")))
         .writes::<Deployment>(Verb::APPLY)
         .writes::<Deployment>([Verb::Delete])
-        .writes::<Foo>([Verb::Patch])
-        .writes_status::<Foo>();
+        .writes::<Foo>([Verb::Patch]);
     let written: Value = pilothouse_sdk::serde_json::from_slice(&descriptor.to_json().unwrap()).unwrap();
     assert_eq!(
         written["permissions"],
@@ -298,7 +371,7 @@ fn permissions_come_from_the_types_and_the_namespaces_of_their_watches() {
             },
             {
                 "groups": ["apps"], "resources": ["deployments"],
-                "verbs": ["get", "list", "watch", "create", "patch", "delete"], "namespaces": ["*"],
+                "verbs": ["get", "list", "watch", "create", "patch", "delete"], "namespaces": ["x", "y"],
             },
             {
                 "groups": ["example.com"], "resources": ["foos/status"], "verbs": ["update", "patch"],
@@ -306,6 +379,7 @@ fn permissions_come_from_the_types_and_the_namespaces_of_their_watches() {
             },
         ])
     );
+    assert_eq!(written["watches"][1]["namespaces"], json!(["x", "y"]), "owners own in their namespace");
     assert_eq!(
         written["watches"][1]["map"],
         json!({"type": "owner", "group": "example.com", "kind": "Foo", "controllerOnly": true})

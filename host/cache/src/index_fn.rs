@@ -58,6 +58,7 @@ type Closure = dyn Fn(&Object, &mut dyn FnMut(&str)) + Send + Sync;
 enum Source {
     Path(Pointer),
     Label(Arc<str>),
+    Annotation(Arc<str>),
     OwnerUid,
     Closure(Arc<Closure>),
 }
@@ -74,6 +75,12 @@ impl IndexFn {
     #[must_use]
     pub fn label(name: &str) -> Self {
         Self::new(Source::Label(name.into()))
+    }
+
+    /// The value of one annotation.
+    #[must_use]
+    pub fn annotation(name: &str) -> Self {
+        Self::new(Source::Annotation(name.into()))
     }
 
     /// The UID of every owner.
@@ -203,6 +210,11 @@ impl IndexFn {
                     found(&value);
                 }
             }
+            Source::Annotation(name) => {
+                if let Some(value) = object.annotation(name) {
+                    found(&value);
+                }
+            }
             Source::OwnerUid => object.owner_references().iter().for_each(|owner| found(&owner.uid)),
             Source::Closure(closure) => {
                 // The store is in the middle of a change when it asks: a panic must not leave it half done.
@@ -219,6 +231,7 @@ impl fmt::Debug for IndexFn {
         match &self.source {
             Source::Path(pointer) => write!(f, "path {pointer}")?,
             Source::Label(name) => write!(f, "label {name}")?,
+            Source::Annotation(name) => write!(f, "annotation {name}")?,
             Source::OwnerUid => f.write_str("owner UID")?,
             Source::Closure(_) => f.write_str("closure")?,
         }
@@ -238,7 +251,7 @@ mod tests {
 
     fn pod() -> Object {
         Object::decode(
-            br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"b","labels":{"app":"x"},
+            br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"b","labels":{"app":"x"},"annotations":{"note":"n \u00e9"},
                 "ownerReferences":[{"apiVersion":"v1","kind":"A","name":"a","uid":"u1"},
                                    {"apiVersion":"v1","kind":"A","name":"b","uid":"u2"}]},
                 "spec":{"nodeName":"n\u0031","priority":7,"host":true,"none":null,"list":"a, b,,a",
@@ -271,7 +284,9 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_owners_are_sources() {
+    fn labels_annotations_and_owners_are_sources() {
+        assert_eq!(values(&IndexFn::annotation("note")), ["n é"]);
+        assert!(values(&IndexFn::annotation("app")).is_empty());
         assert_eq!(values(&IndexFn::label("app")), ["x"]);
         assert!(values(&IndexFn::label("no")).is_empty());
         assert_eq!(values(&IndexFn::owner_uid()), ["u1", "u2"]);

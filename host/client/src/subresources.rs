@@ -2,7 +2,7 @@
 
 use http::Method;
 use pilothouse_object::{Gvk, Object, ObjectKey};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::client::failure::{undecodable, unexpected};
 use crate::client::{Call, Client, OBJECT_LIMIT};
@@ -41,9 +41,10 @@ impl Client {
         }
         let call = self.write_call(Method::POST, resource, key, body, params)?;
         let body = self.fetch_ok(&call, OBJECT_LIMIT).await?;
-        let mut answer: Value =
+        // What answers may be no API, as behind a proxy.
+        let mut answer: Map<String, Value> =
             serde_json::from_slice(&body).map_err(|e| unexpected(self.doing(&call), &e))?;
-        let metadata = &mut answer["metadata"];
+        let metadata = answer.entry("metadata").or_insert_with(|| json!({}));
         if !metadata.is_object() {
             *metadata = json!({});
         }

@@ -233,3 +233,29 @@ async fn what_certainly_never_left_is_told_from_what_may_have_been_done() {
     let error = client.create(&pods(), Some("default"), b"{}", &WriteParams::default()).await.unwrap_err();
     assert!(matches!(error, Error::Transport { unsent: false, .. }), "{error:?}");
 }
+
+/// Behind a subresource such as `proxy` may be anything.
+#[tokio::test]
+async fn a_created_subresource_may_be_answered_by_something_that_is_no_api() {
+    let params = WriteParams { subresource: Some("proxy".to_owned()), ..WriteParams::default() };
+    for (answer, is_object) in [
+        ("[]", false),
+        ("[0,0]", false),
+        ("\"text\"", false),
+        ("7", false),
+        ("null", false),
+        ("<html>", false),
+        ("{}", true),
+        (r#"{"metadata":[]}"#, true),
+        (r#"{"metadata":{"name":7}}"#, true),
+    ] {
+        let server = Server::always(200, answer).await;
+        let client = client(&server).await;
+        let created = client.create_subresource(&pods(), &key("default/a"), b"{}", &params).await;
+        assert_eq!(created.is_ok(), is_object, "{answer}: {created:?}");
+        assert_eq!(server.seen().len(), 1);
+        if let Ok(created) = created {
+            assert_eq!(created.key(), &key("default/a"), "{answer}");
+        }
+    }
+}

@@ -24,6 +24,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Core module instances of one component: componentize-py makes 14 and more.
 const MAX_CORE_INSTANCES: u32 = 64;
 
+/// Tables of one component.
+const MAX_TABLES: u32 = 4;
+
 /// The options of [`Engine::new`].
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
@@ -78,15 +81,18 @@ pub(crate) fn wasmtime_engine(pool: &InstancePool) -> wasmtime::Result<wasmtime:
     if let InstancePool::Slots(n) = *pool {
         let mut slots = PoolingAllocationConfig::new();
         // A component built by rustc consists of a main module, a shim and a fixup: three core instances, two tables. Interpreters
-        // of other languages are linked of more modules. These are counts: only memories, tables and stacks reserve space.
-        slots.total_component_instances(n).total_core_instances(8 * n).total_memories(n).total_tables(2 * n);
+        // of other languages are linked of more modules. Each of the n instances may have all that a component may: the number of
+        // instances is the only one that the host counts. Core instances are a count; a table reserves 160 KiB of address space.
+        slots.total_component_instances(n).total_memories(n);
+        slots.total_core_instances(MAX_CORE_INSTANCES.saturating_mul(n));
+        slots.total_tables(MAX_TABLES.saturating_mul(n));
         // Each live store keeps one fiber stack.
         slots.total_stacks(n);
         slots.max_memory_size(Limits::MAX_MEMORY).table_elements(20_000);
         slots
             .max_memories_per_component(1)
             .max_core_instances_per_component(MAX_CORE_INSTANCES)
-            .max_tables_per_component(4);
+            .max_tables_per_component(MAX_TABLES);
         // No page of a slot stays resident after its instance is dropped. Resident pages would make an instance 20 µs
         // faster to create, but wasmtime never trims them: after a thousand plugins ran at the same time, the process
         // would keep their pages until it ends (docs/decisions/0004-slots-keep-nothing.md).
@@ -251,16 +257,37 @@ mod tests {
         assert_eq!(hash(InstancePool::None), hash(InstancePool::Slots(10)));
     }
 
-    /// A component with so many instances of an empty core module, and no exports.
+    /// A component with so many instances of core modules, and no exports. As many as may be have a table.
     fn component(instances: u32) -> Vec<u8> {
         // A length of more than 127 has two bytes of seven bits.
         let instances = u8::try_from(instances).unwrap();
         let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
         bytes.extend(b"\x01\x08\0asm\x01\0\0\0");
+        bytes.extend(b"\x01\x0e\0asm\x01\0\0\0\x04\x04\x01\x70\0\x01");
         let [low, high] = [(1 + 3 * u16::from(instances)) & 0x7f | 0x80, (1 + 3 * u16::from(instances)) >> 7];
         bytes.extend([2, low.to_le_bytes()[0], high.to_le_bytes()[0], instances]);
-        bytes.extend((0..instances).flat_map(|_| [0, 0, 0]));
+        bytes.extend((0..instances).flat_map(|n| [0, u8::from(u32::from(n) < MAX_TABLES), 0]));
         bytes
+    }
+
+    #[tokio::test]
+    async fn each_slot_of_the_pool_takes_a_component_that_is_as_large_as_one_may_be() {
+        use wasmtime::component::Component;
+        use wasmtime::{PoolConcurrencyLimitError, Store};
+        let slots = 3;
+        let engine = wasmtime_engine(&InstancePool::Slots(slots)).unwrap();
+        let component = Component::new(&engine, component(MAX_CORE_INSTANCES)).unwrap();
+        let made = async || {
+            let mut store = Store::new(&engine, ());
+            Linker::new(&engine).instantiate_async(&mut store, &component).await.map(|_| store)
+        };
+        let mut live = Vec::new();
+        for _ in 0..slots {
+            live.push(made().await.unwrap());
+        }
+        assert!(made().await.unwrap_err().is::<PoolConcurrencyLimitError>());
+        live.pop();
+        made().await.unwrap();
     }
 
     #[tokio::test]

@@ -3,8 +3,11 @@
 //! Invariants:
 //! - an instance never uses a handle's number twice, so a handle that the guest kept from an earlier call is unknown,
 //!   whatever came after it: it neither shows nor deletes another object;
+//! - a handle that the guest did not drop before its call ended keeps its place in the guest's table. An instance with
+//!   [`MAX_LEAKED`] of them is worn out: it is replaced long before its table is full ([`max_places`]);
 //! - the entries of a call cost at most `limits.handleBytes`. Each costs [`HANDLE_BYTES`] and, for the answer of a live
-//!   call, its body: nothing else holds that body, while a cached object shares the body of the store;
+//!   call, its body: nothing else holds that body, while a cached object shares the body of the store. A value that is still
+//!   put together costs its texts;
 //! - a call has at most [`MAX_BUILDERS`] values that it is still putting together: queries, options and events;
 //! - only the answer of a write may exceed that, by its body: the write is done, and the guest must not be told otherwise.
 //!   A write for which the limit has no room is refused before it is sent ([`Handles::check_room_for_write`]), so one
@@ -24,6 +27,16 @@ pub const HANDLE_BYTES: usize = 1 << 10;
 
 /// Most queries, options and events that a call may have at a time.
 const MAX_BUILDERS: usize = 64;
+
+/// Handles that a guest may leave undropped in all its calls. Runtimes with a garbage collector leave some and drop them later.
+pub(crate) const MAX_LEAKED: usize = 32 << 10;
+
+/// Most handles that the table of a guest may have at a time, `others` being those of resources that no call ends.
+pub(crate) fn max_places(handle_bytes: usize, others: usize) -> usize {
+    // The answer of one write may exceed the limit of the call, and a call lends what it was given.
+    const MORE: usize = 1 << 10;
+    (handle_bytes / HANDLE_BYTES).saturating_add(MAX_LEAKED + others + MORE)
+}
 
 /// What stands behind a handle.
 pub(crate) enum Entry {
@@ -79,16 +92,27 @@ pub(crate) struct Handles {
     max_bytes: usize,
     /// How many entries are queries, options or events.
     builders: usize,
+    /// How many entries the guest was only lent: it has no place for them.
+    lent: usize,
+    /// How many handles of earlier calls the guest did not drop.
+    leaked: usize,
 }
 
 impl Handles {
     pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { entries: BTreeMap::new(), next: 0, bytes: 0, max_bytes, builders: 0 }
+        Self { entries: BTreeMap::new(), next: 0, bytes: 0, max_bytes, builders: 0, lent: 0, leaked: 0 }
     }
 
     /// A handle of a cached object.
     pub(crate) fn push_cached(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
         self.push(Entry::Object(object), 0)
+    }
+
+    /// A handle of a cached object that the guest is lent for a call of its export.
+    pub(crate) fn lend_cached(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
+        let own = self.push_cached(object)?;
+        self.lent += 1;
+        Ok(Resource::new_borrow(own.rep()))
     }
 
     /// A handle of an object that a live call answered; its body counts.
@@ -115,14 +139,18 @@ impl Handles {
         Ok(Resource::new_own(self.insert(entry, cost)?))
     }
 
-    /// A handle of a query, options or an event.
-    pub(crate) fn push_builder<T: Handled>(&mut self, entry: Entry) -> Result<Resource<T>, OverLimit> {
+    /// A handle of a query, options or an event with texts of so many bytes.
+    pub(crate) fn push_builder<T: Handled>(
+        &mut self,
+        entry: Entry,
+        held: usize,
+    ) -> Result<Resource<T>, OverLimit> {
         if self.builders == MAX_BUILDERS {
             return Err(OverLimit::new(format_args!(
                 "a call may have {MAX_BUILDERS} queries, options and events at a time: drop those that are no longer needed"
             )));
         }
-        let handle = self.push(entry, 0)?;
+        let handle = self.push(entry, held)?;
         self.builders += 1;
         Ok(handle)
     }
@@ -130,6 +158,17 @@ impl Handles {
     /// The bytes that further live objects may have.
     pub(crate) fn free_bytes(&self) -> usize {
         self.max_bytes.saturating_sub(self.bytes)
+    }
+
+    /// How many handles of cached objects there is room for.
+    pub(crate) fn room(&self) -> usize {
+        (self.free_bytes() / HANDLE_BYTES).min((u32::MAX - self.next) as usize)
+    }
+
+    /// An error unless there is room for so many handles of cached objects.
+    pub(crate) fn check_room_for(&self, handles: usize) -> Result<(), OverLimit> {
+        self.check_room(handles.saturating_mul(HANDLE_BYTES))?;
+        if handles <= self.room() { Ok(()) } else { Err(no_numbers()) }
     }
 
     fn check_room(&self, cost: usize) -> Result<(), OverLimit> {
@@ -146,9 +185,7 @@ impl Handles {
     fn insert(&mut self, entry: Entry, cost: usize) -> Result<u32, OverLimit> {
         let number = self.next;
         // A call that makes the last numbers is refused; an instance is replaced long before (`is_worn_out`).
-        self.next = number.checked_add(1).ok_or_else(|| {
-            OverLimit::new("the instance has no more handle numbers: make fewer handles in a call")
-        })?;
+        self.next = number.checked_add(1).ok_or_else(no_numbers)?;
         self.bytes += cost;
         self.entries.insert(number, (entry, cost));
         Ok(number)
@@ -168,6 +205,18 @@ impl Handles {
         entry.and_then(|(entry, _)| T::of(entry)).ok_or_else(stale::<T>)
     }
 
+    /// A value keeps so many bytes in memory now.
+    pub(crate) fn hold<T>(&mut self, handle: &Resource<T>, held: usize) -> Result<(), OverLimit> {
+        let Some((_, cost)) = self.entries.get(&handle.rep()) else { return Ok(()) };
+        let (before, after) = (*cost, held.saturating_add(HANDLE_BYTES));
+        self.check_room(after.saturating_sub(before))?;
+        self.bytes = self.bytes - before + after;
+        if let Some((_, cost)) = self.entries.get_mut(&handle.rep()) {
+            *cost = after;
+        }
+        Ok(())
+    }
+
     /// A value gave up all that only it kept in memory.
     pub(crate) fn release<T>(&mut self, handle: &Resource<T>) {
         if let Some((_, cost)) = self.entries.get_mut(&handle.rep()) {
@@ -176,31 +225,40 @@ impl Handles {
         }
     }
 
-    /// Drops the entry of a handle; nothing when the handle is from an earlier call.
+    /// Drops the entry of a handle; nothing when the handle is from an earlier call, whose place is free now.
     pub(crate) fn delete<T: 'static>(&mut self, handle: &Resource<T>) {
-        if let Some((entry, cost)) = self.entries.remove(&handle.rep()) {
-            self.bytes -= cost;
-            let is_builder = matches!(entry, Entry::Query(_) | Entry::Options(_) | Entry::Event(_));
-            self.builders -= usize::from(is_builder);
-        }
+        let Some((entry, cost)) = self.entries.remove(&handle.rep()) else {
+            self.leaked = self.leaked.saturating_sub(1);
+            return;
+        };
+        self.bytes -= cost;
+        let is_builder = matches!(entry, Entry::Query(_) | Entry::Options(_) | Entry::Event(_));
+        self.builders -= usize::from(is_builder);
     }
 
     /// Ends a call: drops all entries.
     pub(crate) fn clear(&mut self) {
+        self.leaked += self.entries.len() - self.lent;
         self.entries.clear();
         self.bytes = 0;
         self.builders = 0;
+        self.lent = 0;
     }
 
-    /// Whether half of the numbers are used: the instance must be replaced after its call.
+    /// Whether the instance must be replaced after its call: half of the numbers are used, or the guest has not dropped very
+    /// many handles.
     pub(crate) fn is_worn_out(&self) -> bool {
-        self.next > u32::MAX / 2
+        self.next > u32::MAX / 2 || self.leaked >= MAX_LEAKED
     }
 
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.bytes == 0 && self.builders == 0
     }
+}
+
+fn no_numbers() -> OverLimit {
+    OverLimit::new("the instance has no more handle numbers: make fewer handles in a call")
 }
 
 fn stale<T: Handled>() -> Error {
@@ -311,5 +369,32 @@ mod tests {
         assert!(handles.is_worn_out());
         handles.next = u32::MAX;
         assert!(handles.push_cached(object(1, 0)).is_err());
+    }
+
+    #[test]
+    fn handles_that_are_not_dropped_wear_an_instance_out_and_lent_ones_do_not() {
+        let mut handles = Handles::new(64 << 20);
+        let one = object(0, 0);
+        let mut first = Vec::new();
+        for call in 0..8 {
+            for _ in 0..MAX_LEAKED / 8 {
+                handles.lend_cached(one.clone()).unwrap();
+                let kept = handles.push_cached(one.clone()).unwrap();
+                if call == 0 {
+                    first.push(kept);
+                }
+                let dropped = handles.push_cached(one.clone()).unwrap();
+                handles.delete(&dropped);
+            }
+            assert!(!handles.is_worn_out(), "in call {call}");
+            handles.clear();
+        }
+        assert!(handles.is_worn_out());
+        // As a garbage collector does, late.
+        handles.delete(&first[0]);
+        assert!(!handles.is_worn_out());
+        handles.push_cached(one).unwrap();
+        handles.clear();
+        assert!(handles.is_worn_out());
     }
 }

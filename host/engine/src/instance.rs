@@ -16,13 +16,17 @@ use crate::budget::Budget;
 use crate::code::Code;
 use crate::error::{Fault, FaultKind, OverLimit};
 use crate::exports::{Exports, NotExported};
+use crate::handles::max_places;
 use crate::host::{CallContext, HostImports};
 use crate::reasons::ReasonSet;
-use crate::state::StoreState;
+use crate::state::{MAX_LASTING, StoreState};
 
 /// Maximum number of bytes that a guest may pass to the host in one call of an import: more than twice the largest
 /// request body that the API server accepts.
 const HOSTCALL_BYTES: usize = 8 << 20;
+
+/// How wasmtime's error begins when a guest passes more than that. Its type is private.
+const TOO_MUCH: &str = "too much data is being copied between the host and the guest";
 
 /// A request to reconcile one key.
 #[derive(Debug, Clone, Copy)]
@@ -124,6 +128,7 @@ impl Instance {
         let mut store = Store::new(&code.engine().0.wasmtime, StoreState::new(host, limits));
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(HOSTCALL_BYTES);
+        store.set_max_component_handles(max_places(limits.handle_bytes, MAX_LASTING));
         let budget = Arc::clone(&store.data().budget);
         let metered = Arc::clone(&budget);
         store.epoch_deadline_callback(move |_| {
@@ -142,7 +147,11 @@ impl Instance {
             Err(_) => Err(Fault::deadline(limits.call_timeout, store.data().budget.used())),
             Ok(Err(error)) if is_without_room(&error) => Err(Fault::host_busy(&error)),
             Ok(Err(error)) => Err(fault(store.data(), FaultKind::Instantiate, &error)),
-            Ok(Ok(exports)) => Ok(Self { store, exports, limits, usable: true }),
+            Ok(Ok(exports)) => {
+                // What its start code was given is not good in its first call.
+                store.data_mut().end();
+                Ok(Self { store, exports, limits, usable: true })
+            }
         }
     }
 
@@ -150,6 +159,12 @@ impl Instance {
     #[must_use]
     pub fn is_usable(&self) -> bool {
         self.usable
+    }
+
+    /// Whether the instance should be replaced: it can run another call, and was given so many handles that few are left.
+    #[must_use]
+    pub fn is_worn_out(&self) -> bool {
+        self.store.data().handles.is_worn_out()
     }
 
     /// Bytes of linear memory that the guest has grown to.
@@ -237,15 +252,20 @@ impl Instance {
         self.end(answer)
     }
 
-    /// Takes the guest's state, for the next generation of the plugin; none if the guest has none to hand over.
+    /// Takes the guest's state, of which `most` bytes may be kept, for the next generation of the plugin; none if the guest has
+    /// none to hand over.
     ///
     /// # Errors
-    /// When the guest faults or the component does not export `state`.
-    pub async fn save(&mut self) -> Result<Option<Vec<u8>>, Fault> {
+    /// When the guest faults, the component does not export `state`, or the state is larger than `most` and than any call may
+    /// pass.
+    pub async fn save(&mut self, most: usize) -> Result<Option<Vec<u8>>, Fault> {
+        self.store.set_hostcall_fuel(most.max(HOSTCALL_BYTES));
         let budget = self.begin(CallContext::default());
         let call = self.exports.save(&mut self.store);
         let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
-        self.end(answer)
+        let saved = self.end(answer);
+        self.store.set_hostcall_fuel(HOSTCALL_BYTES);
+        saved
     }
 
     /// Gives the guest the state of the generation before. The inner error is the guest's own message.
@@ -288,9 +308,8 @@ impl Instance {
         state.host.host_time(state.budget.host_time());
         match answer {
             Ok(Ok(answer)) => {
-                let state = self.store.data_mut();
-                state.end();
-                self.usable = !state.handles.is_worn_out();
+                self.store.data_mut().end();
+                self.usable = true;
                 Ok(answer)
             }
             Ok(Err(error)) => Err(fault(self.store.data(), FaultKind::Trap, &error)),
@@ -319,13 +338,18 @@ fn fault(state: &StoreState, kind: FaultKind, error: &wasmtime::Error) -> Fault 
     if let Some(over) = error.downcast_ref::<OverLimit>() {
         return Fault::new(FaultKind::Limit, format!("{over}{trace}"));
     }
+    let cause = error.root_cause().to_string();
+    if cause.starts_with(TOO_MUCH) {
+        let message = format!(
+            "the guest passed too many bytes to the host in one call: a body of a live call may have 3 MiB, a state \
+             limits.stateBytes, a description limits.descriptorBytes, and all arguments of a call {HOSTCALL_BYTES} bytes{trace}"
+        );
+        return Fault::new(FaultKind::Limit, message);
+    }
     match error.downcast_ref::<Trap>() {
         Some(trap) => Fault::new(FaultKind::Trap, format!("the guest trapped: {trap}{trace}")),
         // The chain of a host error holds the frames of the guest, which `trace` has by name.
-        None => {
-            let cause = printable(&error.root_cause().to_string());
-            Fault::new(kind, format!("the guest faulted: {cause}{trace}"))
-        }
+        None => Fault::new(kind, format!("the guest faulted: {}{trace}", printable(&cause))),
     }
 }
 

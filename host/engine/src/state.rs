@@ -14,9 +14,13 @@ use crate::budget::Budget;
 use crate::handles::Handles;
 use crate::host::{CallContext, HostImports, System};
 use crate::http::{Http, MAX_HANDLES};
+use crate::imports::v0_2::{MAX_KINDS, MAX_METRICS};
 use crate::imports::{Kept, Kind, Metric};
 use crate::limits::StoreLimiter;
 use crate::wasi;
+
+/// Most handles of an instance that outlive a call: kinds, metrics, and the resources of WASI.
+pub(crate) const MAX_LASTING: usize = MAX_KINDS + MAX_METRICS + MAX_HANDLES;
 
 /// The context of the running call; a clone shares it. The streams of standard output and error have one: a panic message
 /// is logged with the key of its call.

@@ -189,6 +189,81 @@ async fn each_attack_is_refused_with_the_name_of_its_limit() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_of_any_size_is_refused_with_the_bound_that_it_exceeds() -> Result<()> {
+    const MEBIBYTE: usize = 1 << 20;
+    // One of 4 MiB is answered over-limit, again and again.
+    for (bytes, milliseconds, kind) in [
+        (4 * MEBIBYTE, 300, FaultKind::Cpu),
+        (9 * MEBIBYTE, 60_000, FaultKind::Limit),
+        (100_000_000, 60_000, FaultKind::Limit),
+    ] {
+        let limits =
+            Limits { memory: 1 << 30, cpu_per_call: Duration::from_millis(milliseconds), ..patient() };
+        let attack = Attack::new(json!({"mode": "refused-writes", "bytes": bytes}), limits).await?;
+        let answers = attack.reconcile(&["bad"]).await?;
+        let fault = answers[0].as_ref().expect_err("writes without an end");
+        assert_eq!(fault.kind, kind, "{fault}");
+        assert!(
+            kind == FaultKind::Cpu || fault.message.contains("a body of a live call may have 3 MiB"),
+            "{fault}"
+        );
+        assert_eq!(attack.host.calls.load(Relaxed), 0);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_of_limits_state_bytes_is_taken_and_one_beyond_is_refused_with_its_name() -> Result<()> {
+    const MEBIBYTE: usize = 1 << 20;
+    for (bytes, most, is_taken) in [
+        (12 * MEBIBYTE, 16 * MEBIBYTE, true),
+        (16 * MEBIBYTE, 16 * MEBIBYTE, true),
+        (16 * MEBIBYTE + 1, 16 * MEBIBYTE, false),
+        (9 * MEBIBYTE, MEBIBYTE, false),
+    ] {
+        let attack = Attack::new(json!({"mode": "large-state", "bytes": bytes}), patient()).await?;
+        let mut instance = Instance::new(&attack.code, attack.host.clone(), attack.limits).await?;
+        let key = "default/good".parse()?;
+        let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
+        assert_eq!(instance.reconcile(&request, 1).await?, Ok(Outcome::Done));
+        match instance.save(most).await {
+            Ok(saved) => assert!(is_taken && saved.is_some_and(|saved| saved.len() == bytes), "{bytes}"),
+            Err(fault) => {
+                assert!(!is_taken && fault.kind == FaultKind::Limit, "{bytes}: {fault}");
+                assert!(fault.message.contains("limits.stateBytes"), "{fault}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_handles_than_wasmtime_has_by_default_are_refused_at_the_limit_of_the_plugin() -> Result<()> {
+    let limits = Limits { handle_bytes: 128 << 20, ..patient() };
+    let answers = Attack::new(json!({"mode": "kept-handles"}), limits).await?.reconcile(&["bad"]).await?;
+    let failure = answers[0].as_ref().expect("no fault").as_ref().expect_err("a call beyond its limit");
+    assert!(failure.message.contains("exceed 134217728 bytes (limits.handleBytes)"), "{failure:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_whose_guest_drops_no_handles_is_worn_out_before_it_faults() -> Result<()> {
+    let attack = Attack::new(json!({"mode": "leaked-handles", "count": 20_000}), patient()).await?;
+    let mut instance = Instance::new(&attack.code, attack.host.clone(), attack.limits).await?;
+    let key = "default/bad".parse()?;
+    let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
+    let mut worn_out = Vec::new();
+    for call in 1..=4 {
+        let answer = instance.reconcile(&request, call).await?;
+        assert_eq!(answer, Ok(Outcome::Done));
+        worn_out.push(instance.is_worn_out());
+        assert!(instance.is_usable());
+    }
+    assert_eq!(worn_out, [false, true, true, true]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_room_for_an_answer_shrinks_with_what_the_call_holds() -> Result<()> {
     let attack = Attack::new(json!({"mode": "kept-pages"}), patient()).await?;
     attack.reconcile(&["bad"]).await?;

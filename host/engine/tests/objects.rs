@@ -1,5 +1,6 @@
 //! Objects at the guest boundary: lists are read lazily, and bodies of partial objects have the partial annotation.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -34,19 +35,19 @@ struct Row {
     taken: Arc<AtomicUsize>,
 }
 
-impl Iterator for Row {
-    type Item = Object;
-
-    fn next(&mut self) -> Option<Object> {
-        self.left = self.left.checked_sub(1)?;
-        self.taken.fetch_add(1, Relaxed);
-        Some(self.object.clone())
-    }
-}
-
 impl ObjectCursor for Row {
-    fn remaining(&self) -> usize {
-        self.left
+    fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {
+        while let Some(left) = self.left.checked_sub(1) {
+            self.left = left;
+            self.taken.fetch_add(1, Relaxed);
+            if visit(Some(self.object.clone())).is_break() {
+                break;
+            }
+        }
+    }
+
+    fn remaining(&self, _: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
+        Some(self.left)
     }
 }
 

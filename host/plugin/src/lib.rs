@@ -11,6 +11,7 @@
 //! | [`manifest`](Manifest) | the YAML file beside a component: name, grants, limits, configuration |
 //! | [`descriptor`](Description) | the answer to `describe`: watches, mapping, predicates, indexes, permissions asked for |
 //! | [`grants`](Grants) | rules of what may be read and written, and which objects they show |
+//! | [`watchable`](Unwatchable) | which objects informers show, by a description and grants |
 //! | [`limits`](Limits), [`outgoing hosts`](OutgoingHosts), [`world`](World) | bounds on calls, hosts that may be called, the exports of a component |
 //! | [`allow lists`](AllowLists) | what the operator of a host lets manifests name |
 //! | [`yaml`] | YAML to types, with positions in the errors |
@@ -28,16 +29,18 @@ mod grants;
 mod limits;
 mod manifest;
 mod outgoing_hosts;
+mod plural;
 mod printable;
 mod quantity;
+mod watchable;
 mod world;
 pub mod yaml;
 
 pub use address::{canonical, special};
 pub use allow_lists::{AllowLists, AllowedAccount};
 pub use descriptor::{
-    Batch, Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate,
-    ProjectionSpec, RateLimiter, Schedule, WatchSpec,
+    Batch, Bucket, Delivery, DescribeError, Description, EventKinds, IndexSource, IndexSpec, KeyMap,
+    Predicate, ProjectionSpec, RateLimiter, Schedule, WatchSpec, selector_terms,
 };
 pub use duration::{DurationError, parse_duration};
 pub use grants::{Access, Grants, Missing, NoScopes, NotGranted, Place, Rule, Scope, Visibility, WatchScope};
@@ -48,6 +51,8 @@ pub use manifest::{
     ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, Position, Source,
 };
 pub use outgoing_hosts::{Host, OutgoingHost, OutgoingHostError, OutgoingHosts, split_port};
+pub use plural::guess_plural;
 pub use printable::printable;
 pub use quantity::{QuantityError, parse_memory};
+pub use watchable::Unwatchable;
 pub use world::World;

@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
-use pilothouse_tests::process::Finished;
-use pilothouse_tests::{ControlPlane, Host, cli, guests, plugins};
+use pilothouse_tests::poll::{self, SOON};
+use pilothouse_tests::process::{Finished, Process};
+use pilothouse_tests::{ControlPlane, Host, Signal, cli, guests, plugins};
 use serde_json::Value;
 
 /// A folder with a component, and a manifest unless it is empty.
@@ -129,5 +130,54 @@ fn what_a_host_refuses_is_refused_with_the_same_reason() -> Result<()> {
     fs::write(&config, "namespace: reports\n")?;
     let printed = check(dir.path(), &["p.wasm", "--manifest", "--config", "config.yaml"])?;
     ensure!(printed.status.success() && printed.stdout.contains("namespaces: [reports]"), "{printed:?}");
+    Ok(())
+}
+
+#[test]
+fn a_plugin_is_not_called_refused_for_what_was_not_read() -> Result<()> {
+    let head = "apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata: {name: p}\nspec:\n";
+    let secret = "  configFrom: [{secretRef: {namespace: a, name: s}}]\n";
+    let in_a =
+        "  permissions: [{groups: [\"\"], resources: [configmaps], verbs: [list, watch], namespaces: [a]}]\n";
+    for (guest, config, wanted) in [
+        ("probe", "  config: {mode: describe-error}\n", "the probe was told to refuse"),
+        // The Secret has the namespace that is granted.
+        ("configured", "  config: {namespace: b}\n", "cannot watch v1/ConfigMap"),
+    ] {
+        let dir = folder(guest, &format!("{head}{secret}{in_a}{config}"))?;
+        let checked = check(dir.path(), &["p.yaml", "-o", "json"])?;
+        let report: Value = serde_json::from_str(&checked.stdout)?;
+        ensure!(checked.status.code() == Some(1) && report.get("refused").is_none(), "{checked:?}");
+        for words in [wanted, "spec.configFrom", "--config FILE"] {
+            ensure!(checked.stderr.contains(words), "no {words:?} in {}", checked.stderr);
+        }
+        let whole = if guest == "probe" { "namespaces: [a]\n" } else { "namespace: a\n" };
+        fs::write(dir.path().join("config.yaml"), whole)?;
+        let checked = check(dir.path(), &["p.yaml", "--config", "config.yaml"])?;
+        ensure!(checked.status.success(), "{checked:?}");
+        // The whole of it, and it is refused.
+        fs::write(dir.path().join("p.yaml"), format!("{head}{in_a}{config}"))?;
+        let checked = check(dir.path(), &["p.yaml", "-o", "json"])?;
+        let report: Value = serde_json::from_str(&checked.stdout)?;
+        let refused = report["refused"].as_str().context("no reason")?;
+        ensure!(checked.status.code() == Some(1) && refused.contains(wanted), "{report}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_interrupted_check_leaves_nothing_behind() -> Result<()> {
+    let dir = folder("probe", "")?;
+    let temporary = dir.path().join("tmp");
+    fs::create_dir(&temporary)?;
+    let left = || -> Result<usize> { Ok(fs::read_dir(&temporary)?.count()) };
+    let process = Process::spawn(cli::command(dir.path(), &["check", "p.wasm"])?.env("TMPDIR", &temporary))?;
+    // Compiling takes long enough to be interrupted.
+    poll::until("the folder for the machine code", SOON, || anyhow::Ok(left()? > 0))?;
+    process.signal(Signal::INT)?;
+    let status = process.wait_exit(SOON)?;
+    ensure!(status.code() == Some(1), "{status:?}: {}", process.output().tail(20));
+    ensure!(!process.output().matching("error: interrupted").is_empty(), "{}", process.output().tail(20));
+    ensure!(left()? == 0, "its temporary folder is still there");
     Ok(())
 }

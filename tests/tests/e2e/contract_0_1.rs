@@ -17,6 +17,8 @@ pilothouse_tests::on_both_servers!(
     a_batch_reconciler_answers_for_each_key,
     an_event_handler_is_told_of_changes,
     a_controller_queues_keys,
+    a_full_queue_is_a_fault_that_names_the_limit,
+    a_call_beyond_a_bound_is_a_fault_that_names_it,
 );
 
 /// Installs a stored component as a plugin of its name.
@@ -178,5 +180,54 @@ fn a_controller_queues_keys(server: Server) -> Result<()> {
     assert_eq!(said, ["add old-controller/one", "reconcile old-controller/one"]);
     let status = plugins::status(&stage.host, "handlers")?;
     assert_eq!((status.queue_depth, status.last_error), (0, None));
+    Ok(())
+}
+
+/// Kind and message of the first fault of a plugin at the key `go`.
+fn fault(stage: &Stage, plugin: &str) -> Result<(String, String)> {
+    let key = format!("{}/go", stage.namespace);
+    stage.host.wait_for(&format!("a fault of {plugin}"), SOON, || {
+        let faults = loglines::faults(&stage.host, plugin);
+        faults.into_iter().find(|fault| fault.key == key).map(|fault| (fault.fault, fault.message))
+    })
+}
+
+fn a_full_queue_is_a_fault_that_names_the_limit(server: Server) -> Result<()> {
+    let stage = Stage::new(server, "old-floods")?;
+    let flood = probe(&stage, &json!({"mode": "flood", "count": 200})).limits(json!({"queueDepth": 100}));
+    install(&stage, "probe", &flood)?;
+    stage.cluster.config_map(stage.namespace, "go")?;
+    let (kind, message) = fault(&stage, "probe")?;
+    assert_eq!(kind, "limit", "{message}");
+    // It adds to its own queue, in which its key is, too.
+    for words in ["the queue is full: it may have 100 keys (limits.queueDepth)", "the plugin adds flood-9"] {
+        assert!(message.contains(words), "{message}");
+    }
+    Ok(())
+}
+
+fn a_call_beyond_a_bound_is_a_fault_that_names_it(server: Server) -> Result<()> {
+    let stage = Stage::new(server, "old-bounds")?;
+    stage.cluster.create(&json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"large": "x".repeat(100 << 10)},
+        "metadata": {"name": "go", "namespace": stage.namespace},
+    }))?;
+    for (mode, words) in [
+        ("many-pointers", "20000 pointers, at most 64 are allowed (limits.getManyPointers)"),
+        ("whole-objects", "the empty pointer"),
+        ("kept-handles", "(limits.handleBytes)"),
+    ] {
+        let config = json!({"mode": mode, "onlyPrefix": "go", "namespaces": [stage.namespace]});
+        // Time enough on a slow machine to reach the bound.
+        let manifest = Manifest::new(mode)
+            .reads(&["configmaps"], stage.namespace)
+            .config(config)
+            .limits(json!({"cpuPerCall": "50s", "callTimeout": "1m"}));
+        // It may never run for long.
+        let wasm = guests::stored("0.1", "hostile");
+        stage.host.install(mode, &wasm, Some(&manifest.to_string()))?;
+        let (kind, message) = fault(&stage, mode)?;
+        assert!(kind == "limit" && message.contains(words), "{mode}: {kind} {message}");
+    }
     Ok(())
 }

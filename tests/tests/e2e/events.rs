@@ -51,10 +51,14 @@ enum Told {
 /// What `events-only` was told, by the names of the objects, each in order.
 fn histories(lines: &[Line]) -> Result<BTreeMap<String, Vec<Told>>> {
     let mut histories: BTreeMap<String, Vec<Told>> = BTreeMap::new();
+    let mut calls: BTreeMap<Option<u64>, usize> = BTreeMap::new();
+    lines.iter().for_each(|line| *calls.entry(line.call).or_default() += 1);
     for line in lines {
         let (what, key) = line.message.split_once(' ').with_context(|| format!("not an event: {line:?}"))?;
         // A call of many events is of no key.
-        ensure!(line.key == key || line.key.is_empty(), "the host says {}, the guest {key}", line.key);
+        let is_of_many = line.call.is_some() && calls[&line.call] > 1;
+        let of_call = if is_of_many { "" } else { key };
+        ensure!(line.key == of_call, "the host says {:?}, the guest {key}", line.key);
         let version = line.field("resource_version").to_owned();
         let told = match what {
             "add" => Told::Add { version, initial: line.field("initial") == "true" },

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use pilothouse_testkit::paths;
 use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
-use pilothouse_tests::{ControlPlane, Stage, cli, guests, plugins};
+use pilothouse_tests::{ControlPlane, Stage, cli, guests, loglines, plugins};
 use serde_json::{Value, json};
 
 pilothouse_tests::on_both_servers!(
@@ -168,18 +168,20 @@ fn a_namespace_with_too_many_objects_is_warned_of(server: Server) -> Result<()> 
         let holds = || {
             let metrics = stage.host.metrics()?;
             let sum = |name| metrics.sum(name, &labels);
-            let counts = (sum("plugin_namespace_quota_objects"), sum("plugin_namespace_quota_limit"));
+            let counts = (sum("plugin_namespace_quota__objects"), sum("plugin_namespace_quota__limit"));
             Ok::<_, anyhow::Error>(counts == (Some(wanted), Some(1.0)))
         };
         stage.host.wait_for(&format!("a count of {wanted}"), SOON, holds)
     };
     count(1.0)?;
-    // Events about objects without a namespace are in the default one.
-    let is_warned = || has_event(&stage, "default", namespace, "QuotaExceeded");
-    ensure!(!is_warned()?, "as many as allowed are not too many");
     cluster.config_map(namespace, "two")?;
     count(2.0)?;
-    stage.host.wait_for("the warning", SOON, is_warned)?;
+    // Events about objects without a namespace are in the default one.
+    stage.host.wait_for("the warning", SOON, || has_event(&stage, "default", namespace, "QuotaExceeded"))?;
+    // It says so when it warns, and as many as allowed are not too many.
+    let mut said = loglines::said(&stage.host, "namespace-quota", "quota exceeded");
+    said.retain(|line| line.field("namespace") == namespace);
+    ensure!(!said.is_empty() && said.iter().all(|line| line.field("count") == "2"), "{said:?}");
     cluster.delete(CONFIG_MAP, namespace, "two")?;
     count(1.0)
 }

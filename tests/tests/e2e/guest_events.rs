@@ -145,7 +145,8 @@ fn what_a_guest_may_not_record_is_refused_and_it_is_told_why(server: Server) -> 
     }
     cluster.config_map("refused", "web")?;
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
-    let long = "x".repeat(9000);
+    // Within the bound of the annotations, and with the reference of the object beyond that of all texts.
+    let long = "x".repeat(8180);
     let config = json!({"events": [
         {"reason": "Elsewhere", "note": "n", "key": "elsewhere/web"},
         {"reason": "", "note": "n"},

@@ -29,3 +29,4 @@ mod own_writes;
 mod projections;
 mod rbac;
 mod record;
+mod test_command;

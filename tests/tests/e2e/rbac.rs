@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 
 pilothouse_tests::on_the_real_server!(
     a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_them,
+    a_right_for_some_names_is_for_no_other_object,
 );
+pilothouse_tests::on_both_servers!(the_printed_command_removes_what_is_not_needed_any_more,);
 
 /// Where the host is, and where its plugins work.
 const HOST: &str = "rbac-host";
@@ -206,6 +208,104 @@ fn a_directory_that_a_host_would_not_run_has_no_rights() -> Result<()> {
         printed.stderr.contains("nowhere cannot be read") && printed.status.code() == Some(1),
         "{printed:?}"
     );
+    Ok(())
+}
+
+/// What a directory with one plugin needs, printed for an account in the namespace `host`.
+fn printed(manifest: &Manifest, guest: &str, host: &str, account: &str) -> Result<String> {
+    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
+    let plugins = dir.path().join("plugins");
+    fs::create_dir(&plugins)?;
+    fs::copy(guests::wasm(guest)?, plugins.join("p.wasm"))?;
+    fs::write(plugins.join("p.yaml"), manifest.to_string())?;
+    let printed =
+        cli::run(dir.path(), &["rbac", "plugins", "--namespace", host, "--service-account", account])?;
+    ensure!(printed.status.success() && printed.stderr.is_empty(), "{printed:?}");
+    Ok(printed.stdout)
+}
+
+fn the_printed_command_removes_what_is_not_needed_any_more(server: Server) -> Result<()> {
+    const PLACES: [&str; 3] = ["rbac-before", "rbac-after", "rbac-home"];
+    let plane = ControlPlane::shared(server)?;
+    let cluster = Cluster::of(plane)?;
+    for namespace in PLACES {
+        cluster.namespace(namespace)?;
+    }
+    let [before, after, home] = PLACES;
+    let needs = |namespace: &str, account: &str| {
+        printed(&Manifest::new("p").reads(&["configmaps"], namespace), "noop", home, account)
+    };
+    let roles = |kind: &str| -> Result<Vec<String>> {
+        let path = "{range .items[*]}{.metadata.namespace}/{.metadata.name}{\"\\n\"}{end}";
+        let listed = plane.kubectl(&["get", kind, "-A", "-o", &format!("jsonpath={path}")])?;
+        let ours = |line: &&str| PLACES.iter().any(|place| line.starts_with(&format!("{place}/")));
+        Ok(listed.lines().filter(ours).map(str::to_owned).collect())
+    };
+    // Another host, which nothing is taken from.
+    plane.kubectl_with(&["apply", "-f", "-"], &needs(before, "other")?)?;
+    plane.kubectl_with(&["apply", "-f", "-"], &needs(before, "moves")?)?;
+    let second = needs(after, "moves")?;
+    plane.kubectl_with(&["apply", "-f", "-"], &second)?;
+    let stale = format!("{before}/moves");
+    for kind in ["roles", "rolebindings"] {
+        ensure!(roles(kind)?.contains(&stale), "applying removed it by itself");
+    }
+    let line = second.lines().find_map(|line| line.strip_prefix("# kubectl ")).context("no command")?;
+    let removed = plane.kubectl_line(line, "")?;
+    ensure!(removed.lines().count() == 2, "{removed}");
+    for kind in ["roles", "rolebindings"] {
+        let left = roles(kind)?;
+        let wanted = [
+            format!("{after}/moves"),
+            format!("{before}/other"),
+            format!("{home}/moves"),
+            format!("{home}/other"),
+        ];
+        ensure!(left == wanted, "{kind}: {left:?}");
+    }
+    for kind in ["clusterrole", "clusterrolebinding"] {
+        plane.kubectl(&["get", kind, &format!("{home}:moves"), &format!("{home}:other")])?;
+    }
+    // Once more, and there is nothing to remove.
+    ensure!(plane.kubectl_line(line, "")?.lines().all(|line| !line.contains("deleted")));
+    Ok(())
+}
+
+fn a_right_for_some_names_is_for_no_other_object() -> Result<()> {
+    let audit = Audit::start(Server::Real)?;
+    let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
+    for namespace in [HOST, WORK] {
+        cluster.namespace(namespace)?;
+    }
+    let permissions = json!([
+        {"groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "namespaces": [WORK]},
+        {"groups": [""], "resources": ["serviceaccounts/token", "pods/eviction"], "verbs": ["create"], "namespaces": [WORK], "names": ["robot"]},
+        {"groups": [""], "resources": ["secrets"], "verbs": ["create", "delete"], "namespaces": [WORK], "names": ["robot"]},
+    ]);
+    let manifest = Manifest::new("p").config(json!({"namespaces": [WORK]})).with("permissions", permissions);
+    plane.kubectl_with(&["apply", "-f", "-"], &printed(&manifest, "probe", HOST, ACCOUNT)?)?;
+    let user = format!("--as=system:serviceaccount:{HOST}:{ACCOUNT}");
+    for (verb, object, subresource, wanted) in [
+        ("create", "serviceaccounts/robot", "token", true),
+        ("create", "serviceaccounts/other", "token", false),
+        ("create", "serviceaccounts", "token", false),
+        ("create", "pods/robot", "eviction", true),
+        ("create", "pods/other", "eviction", false),
+        ("delete", "secrets/robot", "", true),
+        ("delete", "secrets/other", "", false),
+        // The name of a new object is not known to RBAC.
+        ("create", "secrets", "", true),
+    ] {
+        let subresource = format!("--subresource={subresource}");
+        let args = ["auth", "can-i", verb, object, &subresource, &user, "-n", WORK];
+        // It ends with code 1 for a no.
+        let answer = plane.kubectl_command(&args)?.output()?;
+        let answer = String::from_utf8_lossy(&answer.stdout);
+        ensure!(
+            answer.trim() == if wanted { "yes" } else { "no" },
+            "{verb} {object} {subresource}: {answer}"
+        );
+    }
     Ok(())
 }
 

@@ -40,12 +40,12 @@ fn run(command: &mut Command) -> Result<()> {
 fn built(language: &str, build: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<PathBuf> {
     let work = paths::target().join("other-languages").join(language);
     paths::locked(&work, || {
-        let component = work.join("key_counter.wasm");
-        if component.exists() {
-            fs::remove_file(&component)?;
-        }
-        build(&work, &component)?;
-        ensure!(component.exists(), "{language}: the build made no {}", component.display());
+        let (component, new) = (work.join("key_counter.wasm"), work.join("new/key_counter.wasm"));
+        fs::create_dir_all(work.join("new"))?;
+        build(&work, &new)?;
+        // The other test may be reading the one that it built, so it is replaced as a whole.
+        fs::rename(&new, &component)
+            .with_context(|| format!("{language}: the build made no {}", new.display()))?;
         Ok(component)
     })
 }

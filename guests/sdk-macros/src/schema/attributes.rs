@@ -2,6 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
+use serde_json::{Map, Value};
 use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Lit, LitStr, Path, Token, parse_quote};
@@ -16,6 +17,7 @@ pub(crate) enum Rename {
     Kebab,
     Snake,
     ScreamingSnake,
+    ScreamingKebab,
     Lower,
     Upper,
 }
@@ -38,6 +40,19 @@ impl SerdeAttributes {
             attribute.parse_nested_meta(|meta| found.take(&meta))?;
         }
         Ok(found)
+    }
+
+    /// The attributes of a type.
+    pub(crate) fn parse_container(attributes: &[Attribute]) -> Result<Self, Error> {
+        let found = Self::parse(attributes)?;
+        match found.custom {
+            None => Ok(found),
+            Some(span) => Err(Error::new(
+                span,
+                "what serde makes of this type is not known: leave `Schema` out, and add the schema at each field of this \
+                 type, `#[schema(json = \"{…}\")]`",
+            )),
+        }
     }
 
     fn take(&mut self, meta: &ParseNestedMeta<'_>) -> Result<(), Error> {
@@ -88,6 +103,7 @@ fn rename(rule: &LitStr) -> Result<Rename, Error> {
         "kebab-case" => Rename::Kebab,
         "snake_case" => Rename::Snake,
         "SCREAMING_SNAKE_CASE" => Rename::ScreamingSnake,
+        "SCREAMING-KEBAB-CASE" => Rename::ScreamingKebab,
         "lowercase" => Rename::Lower,
         "UPPERCASE" => Rename::Upper,
         _ => return Err(Error::new(rule.span(), "this rule of `rename_all` is not known to `Schema`")),
@@ -97,8 +113,8 @@ fn rename(rule: &LitStr) -> Result<Rename, Error> {
 /// The attribute `#[schema(…)]`.
 pub(crate) struct SchemaAttributes {
     pub(crate) sdk: Path,
-    /// The whole schema as a JSON text.
-    pub(crate) json: Option<String>,
+    /// The whole schema, and its place.
+    pub(crate) json: Option<(Map<String, Value>, Span)>,
     /// Names and JSON texts of further fields.
     fields: Vec<(&'static str, String)>,
     /// CEL rules and their messages, as JSON texts.
@@ -115,6 +131,14 @@ impl SchemaAttributes {
         for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("schema")) {
             attribute.parse_nested_meta(|meta| found.take(&meta))?;
         }
+        if let Some((_, span)) = &found.json
+            && !(found.fields.is_empty() && found.rules.is_empty())
+        {
+            return Err(Error::new(
+                *span,
+                "`json` is the whole schema: write the other attributes into its text",
+            ));
+        }
         Ok(found)
     }
 
@@ -126,7 +150,11 @@ impl SchemaAttributes {
                 return Ok(());
             }
             "json" => {
-                self.json = Some(text(meta)?.value());
+                let text = text(meta)?;
+                let schema = serde_json::from_str(&text.value()).map_err(|error| {
+                    Error::new(text.span(), format!("a schema is the text of a JSON object: {error}"))
+                })?;
+                self.json = Some((schema, text.span()));
                 return Ok(());
             }
             "rule" => {
@@ -172,7 +200,8 @@ fn literal(meta: &ParseNestedMeta<'_>) -> Result<String, Error> {
     let literal: Lit = value.parse()?;
     match &literal {
         Lit::Int(number) => Ok(format!("{sign}{}", number.base10_digits())),
-        Lit::Float(number) => Ok(format!("{sign}{}", number.base10_digits())),
+        // A literal such as `1.` is no JSON.
+        Lit::Float(number) => Ok(format!("{sign}{}", Value::from(number.base10_parse::<f64>()?))),
         Lit::Bool(flag) if sign.is_empty() => Ok(flag.value.to_string()),
         Lit::Str(text) if sign.is_empty() => Ok(json_string(&text.value())),
         _ => Err(Error::new(literal.span(), "a value here is a number, a string or a boolean")),

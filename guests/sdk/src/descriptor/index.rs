@@ -3,72 +3,68 @@
 //! [`Cache::index_values`](crate::cache::Cache::index_values).
 
 use super::KindFields;
-use super::writer::Writer;
+use super::writer::{Fields, Writer};
 use crate::Kind;
 
 /// An index over the objects of a watched kind. Its name is private to the plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     kind: KindFields,
-    name: String,
-    values: Values,
-    only_where: Option<String>,
-    split: Option<String>,
-}
-
-/// The source of the values: exactly one of three fields of the schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Values {
-    Path(String),
-    Label(String),
-    Owner,
+    fields: Fields,
 }
 
 impl Index {
     /// Indexes the value at a JSON pointer. A segment `[*]` selects every element of a list
     /// (`/spec/containers/[*]/image`); an object then has several values.
     pub fn by_path(kind: Kind, name: impl Into<String>, path: impl Into<String>) -> Self {
-        Self::new(kind, name.into(), Values::Path(path.into()))
+        Self::new(kind, &name.into()).with("path", &path.into())
     }
 
     /// Indexes the value of a label.
     pub fn by_label(kind: Kind, name: impl Into<String>, label: impl Into<String>) -> Self {
-        Self::new(kind, name.into(), Values::Label(label.into()))
+        Self::new(kind, &name.into()).with("label", &label.into())
+    }
+
+    /// Indexes the value of an annotation.
+    pub fn by_annotation(kind: Kind, name: impl Into<String>, annotation: impl Into<String>) -> Self {
+        Self::new(kind, &name.into()).with("annotation", &annotation.into())
     }
 
     /// Indexes the UIDs of the object's owners.
     pub fn by_owner(kind: Kind, name: impl Into<String>) -> Self {
-        Self::new(kind, name.into(), Values::Owner)
+        let mut index = Self::new(kind, &name.into());
+        index.fields.set("owner", "true".to_owned());
+        index
     }
 
     /// Indexes only objects that have a value at this JSON pointer.
     #[must_use]
     pub fn only_where(mut self, path: impl Into<String>) -> Self {
-        self.only_where = Some(path.into());
+        self.fields.set_text("where", &path.into());
         self
     }
 
     /// Splits each value at this separator.
     #[must_use]
     pub fn split(mut self, separator: impl Into<String>) -> Self {
-        self.split = Some(separator.into());
+        self.fields.set_text("split", &separator.into());
         self
     }
 
-    fn new(kind: Kind, name: String, values: Values) -> Self {
-        Self { kind: kind.into(), name, values, only_where: None, split: None }
+    fn new(kind: Kind, name: &str) -> Self {
+        let index = Self { kind: kind.into(), fields: Fields::default() };
+        index.with("name", name)
+    }
+
+    fn with(mut self, field: &str, text: &str) -> Self {
+        self.fields.set_text(field, text);
+        self
     }
 
     pub(super) fn json(&self) -> String {
-        let mut writer = self.kind.writer();
-        writer.text("name", &self.name);
-        match &self.values {
-            Values::Path(path) => writer.text("path", path),
-            Values::Label(label) => writer.text("label", label),
-            Values::Owner => writer.flag("owner", true),
-        }
-        writer.optional("where", self.only_where.as_deref());
-        writer.optional("split", self.split.as_deref());
-        Writer::end(writer)
+        let mut writer = Writer::new();
+        self.kind.write(&mut writer);
+        self.fields.write(&mut writer);
+        writer.end()
     }
 }

@@ -6,6 +6,7 @@
 mod index;
 mod map;
 mod permission;
+mod predicate;
 mod projection;
 mod rate_limiter;
 mod schedule;
@@ -19,13 +20,14 @@ use std::time::Duration;
 pub use index::Index;
 pub use map::Map;
 pub use permission::{Permission, Verb};
+pub use predicate::Predicate;
 pub use projection::Projection;
 pub use rate_limiter::RateLimiter;
 pub use schedule::Schedule;
-pub use watch::{Delivery, Predicate, Watch};
+pub use watch::{Delivery, Watch};
 
-use crate::{Resource, duration};
-use writer::Writer;
+use crate::{Resource, Scope, duration};
+use writer::{Fields, Writer};
 
 /// The descriptor of a plugin: its watches, indexes, requested permissions and settings.
 ///
@@ -46,18 +48,13 @@ use writer::Writer;
 pub struct Descriptor {
     name: String,
     watches: Vec<Watch>,
-    indexes: Vec<Index>,
-    projections: Vec<Projection>,
-    schedules: Vec<Schedule>,
-    max_concurrent_reconciles: Option<u32>,
-    max_batch: Option<u32>,
-    linger: Option<Duration>,
-    rate_limiter: Option<RateLimiter>,
-    resync: Option<Duration>,
-    permissions: Vec<Permission>,
+    permissions: Vec<Requested>,
     outgoing_hosts: Vec<String>,
-    /// Names and JSON texts of other fields.
-    more: Vec<(String, String)>,
+    /// Names and JSON texts of other lists.
+    lists: Vec<(&'static str, Vec<String>)>,
+    fields: Fields,
+    /// Fields that [`field`](Self::field) sets, instead of those above.
+    more: Fields,
     /// The first mistake of the builder.
     mistake: Option<String>,
 }
@@ -68,18 +65,19 @@ impl Descriptor {
         Self {
             name: name.into(),
             watches: Vec::new(),
-            indexes: Vec::new(),
-            projections: Vec::new(),
-            schedules: Vec::new(),
-            max_concurrent_reconciles: None,
-            max_batch: None,
-            linger: None,
-            rate_limiter: None,
-            resync: None,
             permissions: Vec::new(),
             outgoing_hosts: Vec::new(),
-            more: Vec::new(),
+            lists: Vec::new(),
+            fields: Fields::default(),
+            more: Fields::default(),
             mistake: None,
+        }
+    }
+
+    fn add(&mut self, list: &'static str, json: String) {
+        match self.lists.iter_mut().find(|(name, _)| *name == list) {
+            Some((_, values)) => values.push(json),
+            None => self.lists.push((list, vec![json])),
         }
     }
 
@@ -90,8 +88,8 @@ impl Descriptor {
         self
     }
 
-    /// Watches the objects of a type that the objects of the first watch control: a change of such an object reconciles
-    /// its controller. What is written to them is declared with [`writes`](Descriptor::writes).
+    /// Watches the objects of a type that the objects of the first watch control, in its namespaces: a change of such an
+    /// object reconciles its controller. What is written to them is declared with [`writes`](Descriptor::writes).
     ///
     /// ```
     /// # use pilothouse_sdk::prelude::*;
@@ -118,7 +116,12 @@ impl Descriptor {
             return self;
         };
         let owner = crate::Kind::from_parts(owner.group, owner.version, owner.kind);
-        self.watch(Watch::of::<K>().map(Map::controller(&owner)))
+        let mut watch = Watch::of::<K>().map(Map::controller(&owner));
+        if K::resource_scope() == Scope::Namespaced {
+            // An owner with a namespace owns objects of that namespace only.
+            watch = watch.namespaces(self.watches.first().into_iter().flat_map(Watch::only_namespaces));
+        }
+        self.watch(watch)
     }
 
     /// Asks for the permission to write objects of a type: in the namespaces that its watches are limited to, or
@@ -142,22 +145,18 @@ impl Descriptor {
         self.permission(Permission::new("", ["events"]).verbs([Verb::Create]))
     }
 
-    /// Adds a permission, limited to the namespaces of the watches of a type.
-    fn limited<K: Resource>(self, permission: Permission) -> Self {
-        let kind = KindFields::from(K::resource_kind());
-        let watches: Vec<&Watch> = self.watches.iter().filter(|watch| *watch.kind() == kind).collect();
-        if watches.is_empty() || watches.iter().any(|watch| watch.only_namespaces().is_empty()) {
-            return self.permission(permission);
-        }
-        let namespaces = strings(watches.iter().flat_map(|watch| watch.only_namespaces()));
-        self.permission(permission.namespaces(namespaces))
+    fn limited<K: Resource>(mut self, permission: Permission) -> Self {
+        let of = Some(KindFields::from(K::resource_kind()));
+        self.permissions.push(Requested { permission, of });
+        self
     }
 
     /// All permissions: those of typed watches, and those that were asked for.
     fn all_permissions(&self) -> Vec<Permission> {
         let watched = self.watches.iter().filter_map(Watch::permission);
+        let requested = self.permissions.iter().map(|requested| self.resolve(requested));
         let mut all: Vec<Permission> = Vec::new();
-        for permission in watched.chain(self.permissions.iter().cloned()) {
+        for permission in watched.chain(requested) {
             if !all.iter_mut().any(|own| own.absorb(&permission)) {
                 all.push(permission);
             }
@@ -165,31 +164,48 @@ impl Descriptor {
         all
     }
 
+    /// A permission in the namespaces of the watches of its kind, which may come after it.
+    fn resolve(&self, requested: &Requested) -> Permission {
+        let permission = requested.permission.clone();
+        let of = |watch: &&Watch| Some(watch.kind()) == requested.of.as_ref();
+        let watches: Vec<&Watch> = self.watches.iter().filter(of).collect();
+        if watches.is_empty() || watches.iter().any(|watch| watch.only_namespaces().is_empty()) {
+            return permission;
+        }
+        let mut namespaces: Vec<&String> = Vec::new();
+        for namespace in watches.iter().flat_map(|watch| watch.only_namespaces()) {
+            if !namespaces.contains(&namespace) {
+                namespaces.push(namespace);
+            }
+        }
+        permission.namespaces(namespaces)
+    }
+
     /// Adds an index over a watched kind, for [`Query::by_index`](crate::cache::Query::by_index).
     #[must_use]
     pub fn index(mut self, index: Index) -> Self {
-        self.indexes.push(index);
+        self.add("indexes", index.json());
         self
     }
 
     /// Declares the fields that the plugin reads of a watched kind. Without a projection the host keeps whole objects.
     #[must_use]
     pub fn projection(mut self, projection: Projection) -> Self {
-        self.projections.push(projection);
+        self.add("projections", projection.json());
         self
     }
 
     /// Adds a key that is reconciled periodically.
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
-        self.schedules.push(schedule);
+        self.add("schedules", schedule.json());
         self
     }
 
     /// Sets the maximum number of keys that are reconciled at the same time, each in its own instance.
     #[must_use]
     pub fn max_concurrent_reconciles(mut self, limit: u32) -> Self {
-        self.max_concurrent_reconciles = Some(limit);
+        self.fields.set("maxConcurrentReconciles", limit.to_string());
         self
     }
 
@@ -197,7 +213,7 @@ impl Descriptor {
     /// the maximum 10,000.
     #[must_use]
     pub fn max_batch(mut self, keys: u32) -> Self {
-        self.max_batch = Some(keys);
+        self.fields.set("maxBatch", keys.to_string());
         self
     }
 
@@ -205,21 +221,21 @@ impl Descriptor {
     /// the first key; at most one minute. By default a call takes the keys that are ready.
     #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
-        self.linger = Some(time);
+        self.fields.set_text("linger", &duration::format(time));
         self
     }
 
     /// Sets the delays between retries.
     #[must_use]
     pub fn rate_limiter(mut self, limiter: RateLimiter) -> Self {
-        self.rate_limiter = Some(limiter);
+        self.fields.set("rateLimiter", limiter.json());
         self
     }
 
     /// Reconciles every key of the watches again in this interval, changed or not.
     #[must_use]
     pub fn resync(mut self, interval: Duration) -> Self {
-        self.resync = Some(interval);
+        self.fields.set_text("resync", &duration::format(interval));
         self
     }
 
@@ -227,7 +243,7 @@ impl Descriptor {
     /// plugin.
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
-        self.permissions.push(permission);
+        self.permissions.push(Requested { permission, of: None });
         self
     }
 
@@ -242,9 +258,7 @@ impl Descriptor {
     /// field refuses the plugin.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
-        let (name, value) = (name.into(), value.into().to_string());
-        self.more.retain(|(other, _)| *other != name);
-        self.more.push((name, value));
+        self.more.set(&name.into(), value.into().to_string());
         self
     }
 
@@ -256,41 +270,35 @@ impl Descriptor {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());
         }
-        let mut writer = Writer::without(self.more.iter().map(|(name, _)| name.clone()).collect());
+        let mut writer = Writer::without(self.more.names());
         writer.text("apiVersion", "pilothouse.dev/describe/v1alpha1");
         writer.text("name", &self.name);
-        let lists = [
-            ("watches", self.watches.iter().map(Watch::json).collect::<Vec<_>>()),
-            ("indexes", self.indexes.iter().map(Index::json).collect()),
-            ("projections", self.projections.iter().map(Projection::json).collect()),
-            ("schedules", self.schedules.iter().map(Schedule::json).collect()),
-            ("permissions", self.all_permissions().iter().map(Permission::json).collect()),
-        ];
-        for (name, values) in &lists {
+        let watches: Vec<String> = self.watches.iter().map(Watch::json).collect();
+        let permissions: Vec<String> = self.all_permissions().iter().map(Permission::json).collect();
+        for (name, values) in [("watches", &watches), ("permissions", &permissions)] {
             if !values.is_empty() {
                 writer.list(name, values);
             }
         }
-        writer.number("maxConcurrentReconciles", self.max_concurrent_reconciles);
-        writer.number("maxBatch", self.max_batch);
-        writer.optional("linger", self.linger.map(duration::format).as_deref());
-        if let Some(limiter) = &self.rate_limiter {
-            writer.raw("rateLimiter", &limiter.json());
+        for (name, values) in &self.lists {
+            writer.list(name, values);
         }
-        writer.optional("resync", self.resync.map(duration::format).as_deref());
         if !self.outgoing_hosts.is_empty() {
             writer.texts("outgoingHosts", &self.outgoing_hosts);
         }
-        let mut more = Writer::new();
-        for (name, json) in &self.more {
-            more.raw(name, json);
-        }
-        let (document, more) = (writer.end(), more.end());
-        // Either may be an empty object.
-        let parts = [&document[1..document.len() - 1], &more[1..more.len() - 1]];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        Ok(format!("{{{}}}", parts.join(",")).into_bytes())
+        self.fields.write(&mut writer);
+        writer.skip_nothing();
+        self.more.write(&mut writer);
+        Ok(writer.end().into_bytes())
     }
+}
+
+/// A permission that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requested {
+    permission: Permission,
+    /// The kind whose watches limit it to their namespaces.
+    of: Option<KindFields>,
 }
 
 /// The three fields of a kind, flattened into other types of the schema.
@@ -302,13 +310,11 @@ struct KindFields {
 }
 
 impl KindFields {
-    /// An object with these fields.
-    fn writer(&self) -> Writer {
-        let mut writer = Writer::new();
+    #[inline(never)]
+    fn write(&self, writer: &mut Writer) {
         writer.text("group", &self.group);
         writer.text("version", &self.version);
         writer.text("kind", &self.kind);
-        writer
     }
 }
 

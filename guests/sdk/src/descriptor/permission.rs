@@ -54,24 +54,23 @@ impl From<Verb> for String {
 /// A request for verbs on resources, in the terms of Kubernetes RBAC. Only the plugin's manifest grants permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permission {
-    groups: Vec<String>,
-    resources: Vec<String>,
-    verbs: Vec<String>,
-    namespaces: Vec<String>,
-    names: Vec<String>,
+    /// The lists with the names of [`LISTS`]: in loops they are less code than fields.
+    lists: [Vec<String>; 5],
 }
+
+/// The names of the lists in the descriptor.
+const LISTS: [&str; 5] = ["groups", "resources", "verbs", "namespaces", "names"];
+const RESOURCES: usize = 1;
+const VERBS: usize = 2;
+const NAMESPACES: usize = 3;
+const NAMES: usize = 4;
 
 impl Permission {
     /// Asks to read (`get`, `list` and `watch`) resources of one API group in all namespaces. Resources are plural
     /// names such as `pods` or `pods/status`.
     pub fn new(group: impl Into<String>, resources: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self {
-            groups: vec![group.into()],
-            resources: strings(resources),
-            verbs: strings(["get", "list", "watch"]),
-            namespaces: strings(["*"]),
-            names: Vec::new(),
-        }
+        let verbs = strings(["get", "list", "watch"]);
+        Self { lists: [vec![group.into()], strings(resources), verbs, strings(["*"]), Vec::new()] }
     }
 
     /// Asks to read objects of a type in all namespaces; [`verbs`](Permission::verbs) and
@@ -96,60 +95,50 @@ impl Permission {
 
     /// Adds another permission to this one, if they differ in their verbs only, or in their resources only.
     pub(super) fn absorb(&mut self, other: &Self) -> bool {
-        let same_place =
-            self.groups == other.groups && self.namespaces == other.namespaces && self.names == other.names;
-        if !same_place {
+        let mut different = (0..LISTS.len()).filter(|list| self.lists[*list] != other.lists[*list]);
+        let (Some(list), None) = (different.next(), different.next()) else {
+            // Equal, or different in more than one list.
+            return self == other;
+        };
+        if list != VERBS && list != RESOURCES {
             return false;
         }
-        let add = |own: &mut Vec<String>, more: &[String]| {
-            for text in more {
-                if !own.contains(text) {
-                    own.push(text.clone());
-                }
+        for text in &other.lists[list] {
+            if !self.lists[list].contains(text) {
+                self.lists[list].push(text.clone());
             }
-        };
-        if self.resources == other.resources {
-            add(&mut self.verbs, &other.verbs);
-            true
-        } else if self.verbs == other.verbs {
-            add(&mut self.resources, &other.resources);
-            true
-        } else {
-            false
         }
+        true
     }
 
     /// Replaces the verbs: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     #[must_use]
     pub fn verbs(mut self, verbs: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.verbs = strings(verbs);
+        self.lists[VERBS] = strings(verbs);
         self
     }
 
     /// Limits the permission to these namespaces. An empty list means cluster-scoped objects only.
     #[must_use]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.namespaces = strings(namespaces);
+        self.lists[NAMESPACES] = strings(namespaces);
         self
     }
 
     /// Limits the permission to objects with these names.
     #[must_use]
     pub fn names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.names = strings(names);
+        self.lists[NAMES] = strings(names);
         self
     }
 
     pub(crate) fn json(&self) -> String {
         let mut writer = Writer::new();
-        writer.texts("groups", &self.groups);
-        writer.texts("resources", &self.resources);
-        writer.texts("verbs", &self.verbs);
-        if !self.namespaces.is_empty() {
-            writer.texts("namespaces", &self.namespaces);
-        }
-        if !self.names.is_empty() {
-            writer.texts("names", &self.names);
+        for (list, (name, texts)) in LISTS.iter().zip(&self.lists).enumerate() {
+            // The last two may be absent.
+            if list < NAMESPACES || !texts.is_empty() {
+                writer.texts(name, texts);
+            }
         }
         writer.end()
     }

@@ -1,5 +1,6 @@
 //! [`Projection`]: the fields of a watched kind that a plugin reads. Part of a [`Descriptor`](crate::Descriptor).
 
+use super::writer::Writer;
 use super::{KindFields, strings};
 use crate::Kind;
 
@@ -23,7 +24,8 @@ impl Projection {
     }
 
     pub(super) fn json(&self) -> String {
-        let mut writer = self.kind.writer();
+        let mut writer = Writer::new();
+        self.kind.write(&mut writer);
         writer.texts("fields", &self.fields);
         writer.end()
     }

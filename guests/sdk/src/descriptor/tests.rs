@@ -45,6 +45,7 @@ fn everything_has_its_place_in_the_schema() {
         )
         .index(Index::by_path(POD, "by-node", "/spec/nodeName"))
         .index(Index::by_label(POD, "by-app", "app").only_where("/status/podIP").split(","))
+        .index(Index::by_annotation(POD, "by-note", "note"))
         .index(Index::by_owner(POD, "by-owner"))
         .projection(Projection::new(POD, ["/spec/nodeName", "/status/podIP"]))
         .projection(Projection::new(REPLICA_SET, [""; 0]))
@@ -79,6 +80,7 @@ fn everything_has_its_place_in_the_schema() {
                 {"group": "", "version": "v1", "kind": "Pod", "name": "by-node", "path": "/spec/nodeName"},
                 {"group": "", "version": "v1", "kind": "Pod", "name": "by-app", "label": "app",
                  "where": "/status/podIP", "split": ","},
+                {"group": "", "version": "v1", "kind": "Pod", "name": "by-note", "annotation": "note"},
                 {"group": "", "version": "v1", "kind": "Pod", "name": "by-owner", "owner": true},
             ],
             "projections": [
@@ -120,6 +122,56 @@ fn every_map_has_its_type() {
     assert_eq!(
         map_of(Map::field_in_namespace("/spec/a")),
         json!({"type": "field", "path": "/spec/a", "sameNamespace": true})
+    );
+    assert_eq!(map_of(Map::annotation("a/b")), json!({"type": "annotation", "name": "a/b"}));
+    assert_eq!(
+        map_of(Map::annotation_in_namespace("a/b")),
+        json!({"type": "annotation", "name": "a/b", "sameNamespace": true})
+    );
+    assert_eq!(
+        map_of(Map::all_keys(&REPLICA_SET)),
+        json!({"type": "allKeys", "group": "apps", "version": "v1", "kind": "ReplicaSet"})
+    );
+    let several = Descriptor::new("a").watch(Watch::new(POD).map(Map::itself()).map(Map::label("app")));
+    assert_eq!(
+        json_of(&several)["watches"][0]["map"],
+        json!([{"type": "self"}, {"type": "label", "name": "app"}])
+    );
+}
+
+#[test]
+fn predicates_are_combined() {
+    let json = |predicate: Predicate| {
+        json_of(&Descriptor::new("a").watch(Watch::new(POD).predicate(predicate)))["watches"][0]["predicates"]
+            [0]
+        .clone()
+    };
+    assert_eq!(
+        json(Predicate::any([
+            Predicate::all([Predicate::on_update(), !Predicate::GenerationChanged]),
+            Predicate::on_add(),
+            Predicate::on_delete(),
+        ])),
+        json!({"type": "any", "of": [
+            {"type": "all", "of": [
+                {"type": "on", "events": ["update"]},
+                {"type": "not", "of": {"type": "generationChanged"}},
+            ]},
+            {"type": "on", "events": ["add"]},
+            {"type": "on", "events": ["delete"]},
+        ]})
+    );
+    assert_eq!(
+        json(Predicate::field_equals("/spec/a", "x\"")),
+        json!({"type": "field", "path": "/spec/a", "equals": "x\""})
+    );
+    assert_eq!(
+        json(Predicate::field_equals("/spec/a", Value::Null)),
+        json!({"type": "field", "path": "/spec/a", "equals": null})
+    );
+    assert_eq!(
+        json(Predicate::field_exists("/spec/a")),
+        json!({"type": "field", "path": "/spec/a", "exists": true})
     );
 }
 

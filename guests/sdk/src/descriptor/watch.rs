@@ -1,20 +1,18 @@
 //! [`Watch`]: the objects that a plugin watches, with filters. Part of a [`Descriptor`](crate::Descriptor).
 
-use super::writer::Writer;
-use super::{KindFields, Map, Permission, strings};
+use super::writer::{Fields, Writer};
+use super::{KindFields, Map, Permission, Predicate, strings};
 use crate::{Kind, Resource};
 
 /// The objects that the plugin watches, and can read from the [`cache`](crate::cache).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watch {
-    name: Option<String>,
     kind: KindFields,
     namespaces: Vec<String>,
-    label_selector: Option<String>,
-    field_selector: Option<String>,
-    predicates: Vec<Predicate>,
-    map: Option<Map>,
-    delivery: Option<Delivery>,
+    fields: Fields,
+    /// JSON texts.
+    predicates: Vec<String>,
+    maps: Vec<String>,
     /// The permission that the watch needs, if its type knows the plural.
     permission: Option<Permission>,
 }
@@ -23,14 +21,11 @@ impl Watch {
     /// All objects of a kind, in all namespaces that are granted.
     pub fn new(kind: Kind) -> Self {
         Self {
-            name: None,
             kind: kind.into(),
             namespaces: Vec::new(),
-            label_selector: None,
-            field_selector: None,
+            fields: Fields::default(),
             predicates: Vec::new(),
-            map: None,
-            delivery: None,
+            maps: Vec::new(),
             permission: None,
         }
     }
@@ -52,21 +47,20 @@ impl Watch {
     }
 
     pub(super) fn json(&self) -> String {
-        let mut writer = self.kind.writer();
-        writer.optional("name", self.name.as_deref());
+        let mut writer = Writer::new();
+        self.kind.write(&mut writer);
         if !self.namespaces.is_empty() {
             writer.texts("namespaces", &self.namespaces);
         }
-        writer.optional("labelSelector", self.label_selector.as_deref());
-        writer.optional("fieldSelector", self.field_selector.as_deref());
+        self.fields.write(&mut writer);
         if !self.predicates.is_empty() {
-            let predicates: Vec<String> = self.predicates.iter().map(Predicate::json).collect();
-            writer.list("predicates", &predicates);
+            writer.list("predicates", &self.predicates);
         }
-        if let Some(map) = &self.map {
-            writer.raw("map", &map.json());
+        match &self.maps[..] {
+            [] => {}
+            [map] => writer.raw("map", map),
+            maps => writer.list("map", maps),
         }
-        writer.optional("delivery", self.delivery.map(Delivery::as_str));
         writer.end()
     }
 
@@ -82,93 +76,53 @@ impl Watch {
     /// Names the watch, for event handlers: [`Added::watch`](crate::Added::watch). Unique in the descriptor.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
+        self.fields.set_text("name", &name.into());
         self
     }
 
-    /// Limits the watch to these namespaces.
+    /// Limits the watch to these namespaces. The cache shows objects in the namespaces of all watches of their kind.
     #[must_use]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.namespaces = strings(namespaces);
         self
     }
 
-    /// Limits the watch to objects with these labels, such as `app=web,tier!=test`.
+    /// Limits the events of the watch to objects with these labels, such as `app=web,tier!=test`. The cache shows the
+    /// others as well: check what you read.
     #[must_use]
     pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
-        self.label_selector = Some(selector.into());
+        self.fields.set_text("labelSelector", &selector.into());
         self
     }
 
-    /// Limits the watch to objects with these fields, such as `metadata.name=a`; the API server supports few fields
-    /// of each kind.
+    /// Limits the events of the watch to objects with these fields, such as `metadata.name=a`; the API server supports few
+    /// fields of each kind. The cache shows the others as well.
     #[must_use]
     pub fn field_selector(mut self, selector: impl Into<String>) -> Self {
-        self.field_selector = Some(selector.into());
+        self.fields.set_text("fieldSelector", &selector.into());
         self
     }
 
-    /// Adds a filter of updates. An update must pass all predicates; added and deleted objects always pass.
+    /// Adds a filter of events. An event must pass all predicates of the watch.
     #[must_use]
     pub fn predicate(mut self, predicate: Predicate) -> Self {
-        self.predicates.push(predicate);
+        self.predicates.push(predicate.json());
         self
     }
 
-    /// Sets the mapping of a change to keys. The default is [`Map::itself`], in the world `event-handler`
-    /// [`Map::handler`].
+    /// Adds a mapping of a change to keys, at most 8. A change reconciles the keys of all maps, each once. Without a map
+    /// it is [`Map::itself`], in the world `event-handler` [`Map::handler`], which cannot be one of several.
     #[must_use]
     pub fn map(mut self, map: Map) -> Self {
-        self.map = Some(map);
+        self.maps.push(map.json());
         self
     }
 
     /// Sets whether changes may be merged.
     #[must_use]
     pub fn delivery(mut self, delivery: Delivery) -> Self {
-        self.delivery = Some(delivery);
+        self.fields.set_text("delivery", delivery.as_str());
         self
-    }
-}
-
-/// A filter of updates.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Predicate {
-    /// `metadata.generation` changed: a change of the spec, not of the status alone.
-    GenerationChanged,
-    /// `metadata.resourceVersion` changed: a change, not a resync.
-    ResourceVersionChanged,
-    /// A label was added, changed or removed.
-    LabelsChanged,
-    /// An annotation was added, changed or removed.
-    AnnotationsChanged,
-    /// The value at a JSON pointer was added, changed or removed.
-    FieldChanged {
-        /// JSON pointer, such as `/spec`.
-        path: String,
-    },
-}
-
-impl Predicate {
-    /// The value at a JSON pointer was added, changed or removed.
-    pub fn field_changed(path: impl Into<String>) -> Self {
-        Self::FieldChanged { path: path.into() }
-    }
-
-    fn json(&self) -> String {
-        let mut writer = Writer::new();
-        let kind = match self {
-            Self::GenerationChanged => "generationChanged",
-            Self::ResourceVersionChanged => "resourceVersionChanged",
-            Self::LabelsChanged => "labelsChanged",
-            Self::AnnotationsChanged => "annotationsChanged",
-            Self::FieldChanged { .. } => "fieldChanged",
-        };
-        writer.text("type", kind);
-        if let Self::FieldChanged { path } = self {
-            writer.text("path", path);
-        }
-        writer.end()
     }
 }
 

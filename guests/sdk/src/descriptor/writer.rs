@@ -1,5 +1,8 @@
-//! [`Writer`]: the JSON of the parts of a descriptor. Written by hand, since every component has this code, and serde's is
-//! several times larger. Its functions are not inlined for the same reason: a descriptor is written once.
+//! [`Writer`] and [`Fields`]: the JSON of the parts of a descriptor. Written by hand, since every component has this code,
+//! and serde's is several times larger. Its functions are not inlined for the same reason: a descriptor is written once.
+//!
+//! Builders write their JSON when they are called and not at the end, so that a component has no code for builders that
+//! it does not call.
 
 /// One JSON object in the making.
 pub(super) struct Writer {
@@ -33,24 +36,7 @@ impl Writer {
 
     #[inline(never)]
     pub(super) fn text(&mut self, name: &str, text: &str) {
-        let mut json = String::new();
-        string(&mut json, text);
-        self.raw(name, &json);
-    }
-
-    /// A text, if there is one.
-    #[inline(never)]
-    pub(super) fn optional(&mut self, name: &str, text: Option<&str>) {
-        if let Some(text) = text {
-            self.text(name, text);
-        }
-    }
-
-    #[inline(never)]
-    pub(super) fn number(&mut self, name: &str, number: Option<u32>) {
-        if let Some(number) = number {
-            self.raw(name, &number.to_string());
-        }
+        self.raw(name, &quoted(text));
     }
 
     /// A flag, if it is set.
@@ -70,18 +56,58 @@ impl Writer {
     /// A list of texts.
     #[inline(never)]
     pub(super) fn texts(&mut self, name: &str, texts: &[String]) {
-        let text = |text: &String| {
-            let mut json = String::new();
-            string(&mut json, text);
-            json
-        };
-        self.list(name, &texts.iter().map(text).collect::<Vec<_>>());
+        let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+        self.list(name, &texts);
+    }
+
+    /// Writes all further fields.
+    pub(super) fn skip_nothing(&mut self) {
+        self.skipped.clear();
     }
 
     pub(super) fn end(mut self) -> String {
         self.json.push('}');
         self.json
     }
+}
+
+/// Fields that were set, each with its JSON text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// Sets a field, or replaces it.
+    #[inline(never)]
+    pub(super) fn set(&mut self, name: &str, json: String) {
+        self.remove(name);
+        self.0.push((name.to_owned(), json));
+    }
+
+    pub(super) fn set_text(&mut self, name: &str, text: &str) {
+        self.set(name, quoted(text));
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.0.retain(|(other, _)| other != name);
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.0.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    #[inline(never)]
+    pub(super) fn write(&self, writer: &mut Writer) {
+        for (name, json) in &self.0 {
+            writer.raw(name, json);
+        }
+    }
+}
+
+/// A text as JSON.
+fn quoted(text: &str) -> String {
+    let mut json = String::new();
+    string(&mut json, text);
+    json
 }
 
 /// Writes a string with its quotes.

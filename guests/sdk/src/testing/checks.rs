@@ -6,12 +6,15 @@ use serde_json::Value;
 
 use super::grants::{self, Access, Place};
 use super::selector::Selector;
-use super::server::group_of;
+use super::server::{Server, group_of};
 use super::state::State;
 use crate::bindings::imports::types as raw;
 use crate::cache::Query;
 use crate::sys::{Called, Object, Refused};
 use crate::{Key, Kind, Verb};
+
+/// Most terms of the label selector of a query.
+const SELECTOR_TERMS: usize = 64;
 
 pub(super) fn refusal(reason: raw::RefusalReason, message: impl Into<String>) -> raw::Refusal {
     raw::Refusal { reason, message: message.into() }
@@ -23,6 +26,15 @@ pub(super) fn invalid(message: impl Into<String>) -> raw::Refusal {
 
 pub(super) fn place(namespace: &str) -> Place<'_> {
     if namespace.is_empty() { Place::Cluster } else { Place::Namespace(namespace) }
+}
+
+/// The place of all objects of a kind in a namespace; an empty one means all.
+pub(super) fn place_of_all<'a>(server: &Server, kind: &Kind, namespace: &'a str) -> Place<'a> {
+    match namespace {
+        "" if server.is_namespaced(kind.group(), kind.kind()) => Place::AllNamespaces,
+        "" => Place::Cluster,
+        namespace => Place::Namespace(namespace),
+    }
 }
 
 pub(super) fn check_cluster(cluster: u32) -> Refused<()> {
@@ -90,10 +102,9 @@ impl State {
         if !watches.any(|watch| watch.covers_namespace(&key.namespace)) {
             return Err(self.not_watched(kind, &key.namespace));
         }
+        // Selectors of watches limit events, not what the cache shows.
         let found = self.cache.get(&group_of(kind)).and_then(|objects| objects.get(key));
-        let is_selected =
-            |object: &&Rc<Value>| self.described.watches_of(kind).any(|watch| watch.selects(object));
-        Ok(found.filter(is_selected).map(|object| self.cached(kind, object)))
+        Ok(found.map(|object| self.cached(kind, object)))
     }
 
     pub(super) fn select<'a>(
@@ -109,13 +120,22 @@ impl State {
             return Err(self.unknown_index(kind, index));
         }
         self.check_list(kind, namespace)?;
-        let selector =
-            Selector::parse(query.label_selector.as_deref().unwrap_or_default()).map_err(invalid)?;
+        let selector = query.label_selector.as_deref().unwrap_or_default();
+        // Commas separate the terms, and the values of a set.
+        let terms = if selector.is_empty() { 0 } else { selector.split(',').count() };
+        if terms > SELECTOR_TERMS {
+            let message = format!(
+                "the label selector has {terms} terms, values of sets included, at most {SELECTOR_TERMS} are allowed \
+                 (limits.selectorTerms): use an index, or raise the limit"
+            );
+            return Err(refusal(raw::RefusalReason::OverLimit, message));
+        }
+        let selector = Selector::parse(selector).map_err(invalid)?;
         let plural = self.server.info(kind).plural;
         let selected = self.cache.get(&group_of(kind)).into_iter().flatten().filter(|(key, object)| {
             (namespace.is_empty() || key.namespace == namespace)
                 && grants::sees(&self.grants, "list", kind.group(), &plural, key)
-                && self.described.watches_of(kind).any(|watch| watch.selects(object))
+                && self.described.watches_of(kind).any(|watch| watch.covers_namespace(&key.namespace))
                 && selector.matches(object)
                 && query.index.as_ref().is_none_or(|(index, value)| {
                     self.described.index_values(kind, index, object).contains(value)

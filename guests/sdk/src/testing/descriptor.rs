@@ -4,9 +4,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::grants::Rule;
+use super::maps::{self, MapSpec};
+use super::predicates::{Judged, PredicateSpec};
 use super::selector::{self, Selector};
+use crate::Kind;
 use crate::sys::select;
-use crate::{Key, Kind};
 
 /// What the world takes from a descriptor.
 #[derive(Deserialize)]
@@ -43,43 +45,9 @@ pub(super) struct WatchSpec {
     field_selector: String,
     #[serde(default)]
     predicates: Vec<PredicateSpec>,
-    pub(super) map: Option<MapSpec>,
-}
-
-#[derive(Deserialize, Clone)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-#[allow(clippy::enum_variant_names, reason = "the names are those of the schema")]
-enum PredicateSpec {
-    GenerationChanged,
-    ResourceVersionChanged,
-    LabelsChanged,
-    AnnotationsChanged,
-    FieldChanged { path: String },
-}
-
-#[derive(Deserialize, Clone)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(super) enum MapSpec {
-    #[serde(rename = "self")]
-    Itself,
-    Owner {
-        #[serde(default)]
-        group: String,
-        kind: String,
-        #[serde(default)]
-        controller_only: bool,
-    },
-    Label {
-        name: String,
-        #[serde(default)]
-        same_namespace: bool,
-    },
-    Field {
-        path: String,
-        #[serde(default)]
-        same_namespace: bool,
-    },
-    Handler,
+    /// Empty for the default of the world.
+    #[serde(default, rename = "map", deserialize_with = "maps::one_or_many")]
+    pub(super) maps: Vec<MapSpec>,
 }
 
 #[derive(Deserialize)]
@@ -90,6 +58,7 @@ struct IndexSpec {
     name: String,
     path: Option<String>,
     label: Option<String>,
+    annotation: Option<String>,
     #[serde(rename = "where")]
     only_where: Option<String>,
     split: Option<String>,
@@ -110,6 +79,8 @@ impl Described {
         for watch in &described.watches {
             Selector::parse(&watch.label_selector)?;
             selector::check_fields(&watch.field_selector)?;
+            watch.predicates.iter().try_for_each(PredicateSpec::check)?;
+            maps::check(&watch.maps, &described.watches)?;
         }
         Ok(described)
     }
@@ -157,10 +128,13 @@ impl Described {
         {
             return Vec::new();
         }
-        let found = match (&index.path, &index.label) {
-            (Some(path), _) => select(object, path).map(texts).unwrap_or_default(),
-            (None, Some(label)) => texts(object["metadata"]["labels"][label].clone()),
-            (None, None) => texts(select(object, "/metadata/ownerReferences/[*]/uid").unwrap_or_default()),
+        let found = match (&index.path, &index.label, &index.annotation) {
+            (Some(path), ..) => select(object, path).map(texts).unwrap_or_default(),
+            (None, Some(label), _) => texts(object["metadata"]["labels"][label].clone()),
+            (None, None, Some(name)) => texts(object["metadata"]["annotations"][name].clone()),
+            (None, None, None) => {
+                texts(select(object, "/metadata/ownerReferences/[*]/uid").unwrap_or_default())
+            }
         };
         let mut values: Vec<String> = match &index.split {
             Some(separator) => found
@@ -178,7 +152,7 @@ impl Described {
 }
 
 /// The texts of a value: a string, a number, a boolean, or a list of them.
-fn texts(value: Value) -> Vec<String> {
+pub(super) fn texts(value: Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text],
         Value::Number(number) => vec![number.to_string()],
@@ -194,8 +168,17 @@ impl WatchSpec {
         if self.name.is_empty() { &self.kind } else { &self.name }
     }
 
+    pub(super) fn kind(&self) -> Kind {
+        Kind::from_parts(self.group.clone(), self.version.clone(), self.kind.clone())
+    }
+
     pub(super) fn is_of(&self, kind: &Kind) -> bool {
         self.group == kind.group() && self.kind == kind.kind() && self.version == kind.version()
+    }
+
+    /// Whether keys of this kind are those of its objects.
+    pub(super) fn has_keys_of(&self, kind: &Kind) -> bool {
+        self.is_of(kind) && (self.maps.is_empty() || self.maps.contains(&MapSpec::Itself))
     }
 
     /// Whether it is of this group and kind, in any version.
@@ -215,29 +198,18 @@ impl WatchSpec {
             && selector::fields_match(&self.field_selector, object)
     }
 
-    /// The fields that predicates and the map use.
+    /// The fields that predicates and maps use.
     fn used_fields(&self) -> impl Iterator<Item = &str> {
-        let compared = self.predicates.iter().filter_map(|predicate| match predicate {
-            PredicateSpec::FieldChanged { path } => Some(path.as_str()),
+        let mapped = self.maps.iter().filter_map(|map| match map {
+            MapSpec::Field { path, .. } => Some(path.as_str()),
             _ => None,
         });
-        let mapped = match &self.map {
-            Some(MapSpec::Field { path, .. }) => Some(path.as_str()),
-            _ => None,
-        };
-        compared.chain(mapped)
+        self.predicates.iter().flat_map(PredicateSpec::paths).chain(mapped)
     }
 
-    /// Whether an update passes the predicates.
-    pub(super) fn passes(&self, old: &Value, new: &Value) -> bool {
-        let differs = |path: &str| select(old, path) != select(new, path);
-        self.predicates.iter().all(|predicate| match predicate {
-            PredicateSpec::GenerationChanged => differs("/metadata/generation"),
-            PredicateSpec::ResourceVersionChanged => differs("/metadata/resourceVersion"),
-            PredicateSpec::LabelsChanged => differs("/metadata/labels"),
-            PredicateSpec::AnnotationsChanged => differs("/metadata/annotations"),
-            PredicateSpec::FieldChanged { path } => differs(path),
-        })
+    /// Whether an event passes the predicates.
+    pub(super) fn passes(&self, event: &Judged<'_>) -> bool {
+        self.predicates.iter().all(|predicate| predicate.passes(event))
     }
 }
 
@@ -262,48 +234,5 @@ fn copy(from: &Value, to: &mut Value, path: &[String]) {
             }
         }
         _ => {}
-    }
-}
-
-impl MapSpec {
-    /// The keys of one state of an object. `is_namespaced` says whether objects of a kind have a namespace.
-    pub(super) fn keys(&self, object: &Value, is_namespaced: &dyn Fn(&str, &str) -> bool) -> Vec<Key> {
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        let named = |value: Value, same_namespace: bool| -> Vec<Key> {
-            let key = |text: String| {
-                if same_namespace { Some(Key::namespaced(namespace, text)) } else { text.parse().ok() }
-            };
-            texts(value).into_iter().filter_map(key).collect()
-        };
-        match self {
-            Self::Itself => {
-                let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                vec![Key::namespaced(namespace, name)]
-            }
-            Self::Owner { group, kind, controller_only } => {
-                let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-                let text = |owner: &Value, field: &str| owner[field].as_str().unwrap_or_default().to_owned();
-                owners
-                    .iter()
-                    .filter(|owner| {
-                        let own = Kind::of_api_version(&text(owner, "apiVersion"), &text(owner, "kind"));
-                        own.group() == group
-                            && own.kind() == kind
-                            && (!controller_only || owner["controller"] == true)
-                    })
-                    .map(|owner| {
-                        let namespace = if is_namespaced(group, kind) { namespace } else { "" };
-                        Key::namespaced(namespace, text(owner, "name"))
-                    })
-                    .collect()
-            }
-            Self::Label { name, same_namespace } => {
-                named(object["metadata"]["labels"][name].clone(), *same_namespace)
-            }
-            Self::Field { path, same_namespace } => {
-                named(select(object, path).unwrap_or_default(), *same_namespace)
-            }
-            Self::Handler => Vec::new(),
-        }
     }
 }

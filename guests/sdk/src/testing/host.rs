@@ -5,7 +5,7 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::World;
-use super::checks::{check_cluster, check_key, invalid, place, refusal};
+use super::checks::{check_cluster, check_key, invalid, place, place_of_all, refusal};
 use super::grants::{self, Access, Place};
 use super::records::{RecordedEvent, Write};
 use super::selector::{self, Selector};
@@ -195,12 +195,7 @@ impl NativeHost for World {
     fn client_list(&self, cluster: u32, kind: &Kind, options: &CallOptions<'_>) -> Called<Page> {
         called(check_cluster(cluster))?;
         let namespace = options.namespace.unwrap_or_default();
-        let is_namespaced = self.state().server.is_namespaced(kind.group(), kind.kind());
-        let at = match (namespace, is_namespaced) {
-            ("", true) => Place::AllNamespaces,
-            ("", false) => Place::Cluster,
-            (namespace, _) => Place::Namespace(namespace),
-        };
+        let at = place_of_all(&self.state().server, kind, namespace);
         self.begin(Verb::List, kind, "", at, "")?;
         let labels = Selector::parse(options.label_selector.unwrap_or_default())
             .map_err(|error| raw::ClientError::Api(status(400, "BadRequest", error)))?;
@@ -320,7 +315,7 @@ impl NativeHost for World {
     fn client_delete_collection(&self, cluster: u32, kind: &Kind, options: &CallOptions<'_>) -> Called<()> {
         called(check_cluster(cluster))?;
         let namespace = options.namespace.unwrap_or_default();
-        let at = if namespace.is_empty() { Place::AllNamespaces } else { Place::Namespace(namespace) };
+        let at = place_of_all(&self.state().server, kind, namespace);
         self.begin(Verb::DeleteCollection, kind, "", at, "")?;
         let collection = Key::namespaced(namespace, "");
         self.note(Verb::DeleteCollection, kind, &collection, &Value::Null, options);
@@ -355,12 +350,7 @@ impl NativeHost for World {
         let state = self.state();
         let plural = state.server.info(kind).plural;
         let resource = if subresource.is_empty() { plural } else { format!("{plural}/{subresource}") };
-        let is_namespaced = state.server.is_namespaced(kind.group(), kind.kind());
-        let place = match (key.namespace.as_str(), is_namespaced) {
-            ("", true) => Place::AllNamespaces,
-            ("", false) => Place::Cluster,
-            (namespace, _) => Place::Namespace(namespace),
-        };
+        let place = place_of_all(&state.server, kind, &key.namespace);
         let access = Access { verb, group: kind.group(), resource: &resource, place, name: &key.name };
         Ok(grants::check(&state.grants, &access).is_ok())
     }

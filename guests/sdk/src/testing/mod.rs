@@ -24,10 +24,6 @@
 //!             .writes::<ConfigMap>(Verb::APPLY))
 //!     }
 //!
-//!     fn new(_config: &Config) -> Result<Self, String> {
-//!         Ok(Self)
-//!     }
-//!
 //!     fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
 //!         let Some(map) = ctx.get::<ConfigMap>(&request.key)? else { return Ok(Outcome::Done) };
 //!         let metadata = Metadata::new(&request.key.child("-copy"));
@@ -68,7 +64,8 @@
 //! - It does not validate or default objects, has no admission, and starts no controllers: no Deployment becomes ready by
 //!   itself ([`World::set_status`] says that it is).
 //! - Lists are single fields of an apply: they are not merged by keys. There are no strategic merge patches.
-//! - A foreground deletion deletes dependents as a background one does. Every field can be selected by.
+//! - A foreground deletion deletes dependents as a background one does. Every field can be selected by. Every kind has the
+//!   subresource `status`.
 //! - Resource versions of lists, schedules, resyncs, priorities of reloads, and limits of time, CPU and memory are not
 //!   there. The rate limiter is the default one.
 //!
@@ -80,12 +77,16 @@ mod fields;
 mod grants;
 mod host;
 mod json_patch;
+mod maps;
 mod plugin;
+mod predicates;
 mod queue;
 mod records;
 mod selector;
 mod server;
 mod state;
+#[cfg(test)]
+mod tests;
 mod time;
 mod world;
 

@@ -2,10 +2,13 @@
 
 use std::rc::Rc;
 
+use serde_json::Value;
+
 use super::World;
+use super::descriptor::WatchSpec;
+use super::maps::MapSpec;
 use super::queue::backoff;
 use super::state::{PendingEvent, merge};
-use crate::sys::Object as Raw;
 use crate::{
     Added, Config, Context, Deleted, Descriptor, Event, Failure, Key, Object, Outcome, Reasons, Request,
     Updated,
@@ -162,7 +165,7 @@ impl World {
 
     /// Delivers one batch of events; returns whether there was one.
     fn deliver<P: Plugin>(&self, plugin: &mut P, ctx: &Context) -> bool {
-        let (watch, batch) = {
+        let (watch, batch, objects) = {
             let mut state = self.state();
             let now = state.server.now;
             let Some(first) = state.pending.iter().find(|event| event.due <= now).map(|event| event.watch)
@@ -179,9 +182,18 @@ impl World {
                 if is_other { rest.push(event) } else { batch.push(event) }
             }
             state.pending = rest;
-            (state.described.watches[first].name().to_owned(), batch)
+            let watch = &state.described.watches[first];
+            let kind = watch.kind();
+            // As the store keeps them: of a projected kind a part.
+            let shown = |value: &Option<Rc<Value>>| value.as_ref().map(|value| state.cached(&kind, value));
+            let objects: Vec<_> = batch.iter().map(|event| (shown(&event.old), shown(&event.new))).collect();
+            (watch.name().to_owned(), batch, objects)
         };
-        let events: Vec<Event<'_>> = batch.iter().map(|event| event_of(&watch, event)).collect();
+        let events: Vec<Event<'_>> = batch
+            .iter()
+            .zip(objects)
+            .map(|(event, (old, new))| event_of(&watch, event, old.map(Object::new), new.map(Object::new)))
+            .collect();
         let results = plugin.handle_events(ctx, &events);
         assert_eq!(results.len(), events.len(), "`on_events` answers every event: anything else is a fault");
         drop(events);
@@ -210,9 +222,9 @@ impl World {
         let names: Vec<String> = {
             let mut state = self.state();
             state.is_started = true;
-            let has_handler = |watch: &&super::descriptor::WatchSpec| match &watch.map {
-                Some(map) => matches!(map, super::descriptor::MapSpec::Handler),
-                None => !P::RECONCILES,
+            let has_handler = |watch: &&WatchSpec| match &watch.maps[..] {
+                [] => !P::RECONCILES,
+                maps => maps.contains(&MapSpec::Handler),
             };
             state.described.watches.iter().filter(has_handler).map(|watch| watch.name().to_owned()).collect()
         };
@@ -222,21 +234,16 @@ impl World {
     }
 }
 
-fn event_of<'a>(watch: &'a str, event: &PendingEvent) -> Event<'a> {
-    let object = |value: &Rc<serde_json::Value>| Object::new(Raw::new(Rc::clone(value), false));
+fn event_of<'a>(
+    watch: &'a str,
+    event: &PendingEvent,
+    old: Option<Object<'a>>,
+    new: Option<Object<'a>>,
+) -> Event<'a> {
     let key = event.key.clone();
-    match (&event.old, &event.new) {
-        (None, Some(new)) => {
-            Event::Added(Added { watch, key, object: object(new), is_initial: event.is_initial })
-        }
-        (Some(old), Some(new)) => {
-            Event::Updated(Updated { watch, key, old: Some(object(old)), object: object(new) })
-        }
-        (old, None) => Event::Deleted(Deleted {
-            watch,
-            key,
-            object: old.as_ref().map(object),
-            final_state_unknown: false,
-        }),
+    match (old, new) {
+        (None, Some(object)) => Event::Added(Added { watch, key, object, is_initial: event.is_initial }),
+        (old, Some(object)) => Event::Updated(Updated { watch, key, old, object }),
+        (object, None) => Event::Deleted(Deleted { watch, key, object, final_state_unknown: false }),
     }
 }

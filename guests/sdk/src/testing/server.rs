@@ -182,9 +182,12 @@ impl Server {
         let metadata = &mut object["metadata"];
         metadata["uid"] = format!("uid-{}", self.uids + 1).into();
         metadata["creationTimestamp"] = time::rfc3339(self.now).into();
-        metadata["generation"] = 1.into();
         if let Value::Object(fields) = metadata {
             fields.remove("deletionTimestamp");
+            fields.remove("generation");
+            if has_generation(kind) {
+                fields.insert("generation".to_owned(), 1.into());
+            }
         }
         if dry_run {
             return Ok(Rc::new(object));
@@ -304,8 +307,9 @@ impl Server {
         if new == *old {
             return Ok(old);
         }
-        if spec_of(&old) != spec_of(&new) {
-            let generation = old["metadata"]["generation"].as_i64().unwrap_or(1);
+        if let Some(generation) = generation_of(&old)
+            && spec_of(&old) != spec_of(&new)
+        {
             new["metadata"]["generation"] = (generation + 1).into();
         }
         if dry_run {
@@ -317,6 +321,8 @@ impl Server {
         let is_gone = new["metadata"]["deletionTimestamp"].is_string() && !has_finalizers(&new);
         let value = self.store(kind, key.clone(), new, owners, Some(old));
         if is_gone {
+            // A deletion is all that watches see of it.
+            self.changes.pop();
             self.remove(kind, key, None);
         }
         Ok(value)
@@ -449,8 +455,9 @@ impl Server {
         }
         let mut marked = (*object).clone();
         marked["metadata"]["deletionTimestamp"] = time::rfc3339(self.now).into();
-        let generation = object["metadata"]["generation"].as_i64().unwrap_or(1);
-        marked["metadata"]["generation"] = (generation + 1).into();
+        if let Some(generation) = generation_of(&object) {
+            marked["metadata"]["generation"] = (generation + 1).into();
+        }
         let stored = self.objects.get_mut(&group_of(kind)).and_then(|objects| objects.get_mut(key));
         let owners = stored.map(|stored| std::mem::take(&mut stored.owners)).unwrap_or_default();
         Ok(Some(self.store(kind, key.clone(), marked, owners, Some(object))))
@@ -493,6 +500,32 @@ pub(super) enum Part {
     Status,
     /// All: the author of a test.
     Whole,
+}
+
+fn generation_of(object: &Value) -> Option<i64> {
+    object["metadata"]["generation"].as_i64()
+}
+
+/// Whether objects of a kind have a generation. Custom resources have, and about half of the built-in kinds.
+fn has_generation(kind: &Kind) -> bool {
+    match (kind.group(), kind.kind()) {
+        ("", kind) => matches!(kind, "Pod" | "ReplicationController" | "PodTemplate"),
+        ("apps", kind) => kind != "ControllerRevision",
+        ("networking.k8s.io", kind) => !matches!(kind, "IPAddress" | "ServiceCIDR"),
+        ("resource.k8s.io", kind) => matches!(kind, "DeviceClass" | "DeviceTaintRule" | "ResourceSlice"),
+        (group, _) => !matches!(
+            group,
+            "autoscaling"
+                | "certificates.k8s.io"
+                | "coordination.k8s.io"
+                | "events.k8s.io"
+                | "internal.apiserver.k8s.io"
+                | "node.k8s.io"
+                | "rbac.authorization.k8s.io"
+                | "storage.k8s.io"
+                | "storagemigration.k8s.io"
+        ),
+    }
 }
 
 /// The parts of an object that its generation counts.

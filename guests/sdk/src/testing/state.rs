@@ -7,14 +7,19 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::World;
-use super::descriptor::{Described, MapSpec};
+use super::descriptor::Described;
 use super::grants::Grants;
+use super::maps::MapSpec;
+use super::predicates::Judged;
 use super::queue::WorkQueue;
 use super::records::{Metrics, RecordedEvent, Write};
 use super::server::{Change, Group, Objects, Server, group_of};
 use crate::bindings::imports::types as raw;
 use crate::sys::Line;
 use crate::{Key, Kind, Reasons, Verb, http};
+
+/// The priority of keys that many are queued of at once, as on the host.
+const LOW: i32 = -100;
 
 /// What a test has prepared for the next call of a kind.
 pub(super) enum Prepared {
@@ -88,39 +93,54 @@ impl State {
             }
             let old = change.old.as_ref().filter(|object| watch.selects(object));
             let new = change.new.as_ref().filter(|object| watch.selects(object));
-            let reason = match (&old, &new) {
+            let (event, reason) = match (old, new) {
                 (None, None) => continue,
-                (None, Some(_)) => Reasons::ADDED,
-                (Some(_), None) => Reasons::DELETED,
-                (Some(old), Some(new)) if watch.passes(old, new) => Reasons::UPDATED,
-                (Some(_), Some(_)) => continue,
+                (None, Some(new)) => (Judged::Add(new), Reasons::ADDED),
+                (Some(old), None) => (Judged::Delete(old), Reasons::DELETED),
+                (Some(old), Some(new)) => (Judged::Update(old, new), Reasons::UPDATED),
             };
-            let default = if self.reconciles { MapSpec::Itself } else { MapSpec::Handler };
-            match watch.map.as_ref().unwrap_or(&default) {
-                MapSpec::Handler => {
-                    let event = PendingEvent {
-                        watch: place,
-                        key: key.clone(),
-                        old: old.cloned(),
-                        new: new.cloned(),
-                        is_initial: !self.is_started,
-                        attempts: 0,
-                        due: 0,
-                    };
-                    merge(&mut self.pending, event);
-                }
-                MapSpec::Itself => self.queue.add(key, reason, 0),
-                map => {
-                    let server = &self.server;
-                    let is_namespaced = |group: &str, kind: &str| server.is_namespaced(group, kind);
-                    for object in [old, new].into_iter().flatten() {
-                        for key in map.keys(object, &is_namespaced) {
-                            self.queue.add(&key, Reasons::OWNED, 0);
+            if !watch.passes(&event) {
+                continue;
+            }
+            let default = [if self.reconciles { MapSpec::Itself } else { MapSpec::Handler }];
+            for map in if watch.maps.is_empty() { &default[..] } else { &watch.maps } {
+                match map {
+                    MapSpec::Handler => {
+                        let event = PendingEvent {
+                            watch: place,
+                            key: key.clone(),
+                            old: old.cloned(),
+                            new: new.cloned(),
+                            is_initial: !self.is_started,
+                            attempts: 0,
+                            due: 0,
+                        };
+                        merge(&mut self.pending, event);
+                    }
+                    MapSpec::Itself => self.queue.add(key, reason, 0),
+                    map => {
+                        let priority = if map.all_keys_of().is_some() { LOW } else { 0 };
+                        for key in self.mapped(map, old, new) {
+                            self.queue.add(&key, Reasons::OWNED, priority);
                         }
                     }
                 }
             }
         }
+    }
+
+    /// The other keys that a change maps to.
+    fn mapped(&self, map: &MapSpec, old: Option<&Rc<Value>>, new: Option<&Rc<Value>>) -> Vec<Key> {
+        if let Some(kind) = map.all_keys_of() {
+            let Some(watch) = self.described.watches.iter().find(|watch| watch.has_keys_of(&kind)) else {
+                return Vec::new();
+            };
+            let cached = self.cache.get(&group_of(&kind)).into_iter().flatten();
+            return cached.filter(|(_, object)| watch.selects(object)).map(|(key, _)| key.clone()).collect();
+        }
+        let is_namespaced = |group: &str, kind: &str| self.server.is_namespaced(group, kind);
+        let states = [old, new].into_iter().flatten();
+        states.flat_map(|object| map.keys(object, &is_namespaced)).collect()
     }
 
     /// What a test prepared for a call, the first first.

@@ -117,8 +117,9 @@ impl World {
 
     /// The access to this host, for a direct call: `plugin.reconcile(&world.context(), &Request::new(key))`.
     pub fn context(&self) -> Context {
-        sys::log_to(&self.state().lines);
-        Context::new(Rc::new(self.clone()), 0)
+        let state = self.state();
+        sys::log_to(&state.lines);
+        Context::new(Rc::new(self.clone()), 0, state.described.name.clone())
     }
 
     // The queue and the time.
@@ -363,7 +364,7 @@ fn raw_error(error: Error) -> raw::ClientError {
             };
             raw::ClientError::Refused(raw::Refusal { reason, message: refusal.message })
         }
-        Error::Decode(error) => panic!("a live call cannot fail so: {error}"),
+        error => panic!("a live call cannot fail so: {error}"),
     }
 }
 

@@ -17,8 +17,8 @@ pub enum Finalizer<'a, K> {
 
 /// Reconciles an object with a finalizer: adds the finalizer before the first work, and removes it after the cleanup.
 ///
-/// Both writes are safe against concurrent changes of other finalizers: the object must still be the one that was read.
-/// Otherwise they fail with a conflict, and the reconcile is tried again. They need the verb `patch` on the kind.
+/// Both writes are safe against concurrent changes of other finalizers: the list must still be the one that was read, of
+/// the same object. Otherwise they fail, and the reconcile is tried again. They need the verb `patch` on the kind.
 ///
 /// ```
 /// # use pilothouse_sdk::prelude::*;
@@ -70,6 +70,8 @@ pub fn finalizer<K: Resource>(
             }
             let path = format!("/metadata/finalizers/{place}");
             let patch = json!([
+                // Not of another object of that name, which the cache does not show yet.
+                {"op": "test", "path": "/metadata/uid", "value": metadata.uid()},
                 {"op": "test", "path": path, "value": name},
                 {"op": "remove", "path": path},
             ]);

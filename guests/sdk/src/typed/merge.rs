@@ -38,6 +38,10 @@ pub(crate) fn transfer(whole: &Value, before: &Value, after: &Value) -> Value {
             let mut result = whole.clone();
             result.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
             for (name, value) in after {
+                // A default of the type that the object does not have, and that nobody changed.
+                if !whole.contains_key(name) && before.get(name) == Some(value) {
+                    continue;
+                }
                 let value = match (whole.get(name), before.get(name)) {
                     (Some(whole), Some(before)) => transfer(whole, before, value),
                     _ => value.clone(),
@@ -105,6 +109,12 @@ mod tests {
             transfer(&whole, &before, &after),
             json!({"spec": {"x": 2, "foreign": true, "list": [{"name": "b", "foreign": 1}], "new": 1}})
         );
+        // A field that is absent in the object has its default in the type.
+        let (lacking, defaults) = (json!({"replicas": 1}), json!({"replicas": 1, "paused": false}));
+        let changed = json!({"replicas": 2, "paused": false});
+        assert_eq!(transfer(&lacking, &defaults, &changed), json!({"replicas": 2}));
+        let set = json!({"replicas": 1, "paused": true});
+        assert_eq!(transfer(&lacking, &defaults, &set), set);
         // Of a list that grows nobody knows which element is which.
         let grown = json!({"spec": {"list": [{"name": "a"}, {"name": "b"}]}});
         assert_eq!(

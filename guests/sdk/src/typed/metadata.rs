@@ -59,38 +59,44 @@ impl<'de> Deserialize<'de> for Metadata {
 
 impl Metadata {
     /// Takes the fields out of a map; the error is the name of one that has another type.
-    fn take(mut fields: Map<String, Value>) -> Result<Self, &'static str> {
+    fn take(fields: Map<String, Value>) -> Result<Self, String> {
         let mut metadata = Self::default();
-        for (name, text) in [
-            ("name", &mut metadata.name),
-            ("namespace", &mut metadata.namespace),
-            ("uid", &mut metadata.uid),
-            ("resourceVersion", &mut metadata.resource_version),
-        ] {
-            *text = text_of(fields.remove(name)).ok_or(name)?.unwrap_or_default();
-        }
-        metadata.creation_timestamp =
-            text_of(fields.remove("creationTimestamp")).ok_or("creationTimestamp")?;
-        metadata.deletion_timestamp =
-            text_of(fields.remove("deletionTimestamp")).ok_or("deletionTimestamp")?;
-        for (name, entries) in [("labels", &mut metadata.labels), ("annotations", &mut metadata.annotations)]
-        {
-            for (key, value) in object_of(fields.remove(name)).ok_or(name)? {
-                entries.insert(key, text_of(Some(value)).ok_or(name)?.unwrap_or_default());
+        for (name, value) in fields {
+            if metadata.set(&name, value).is_none() {
+                return Err(name);
             }
         }
-        metadata.generation = match fields.remove("generation") {
-            None | Some(Value::Null) => None,
-            Some(value) => Some(value.as_i64().ok_or("generation")?),
-        };
-        for value in list_of(fields.remove("finalizers")).ok_or("finalizers")? {
-            metadata.finalizers.push(text_of(Some(value)).flatten().ok_or("finalizers")?);
-        }
-        for value in list_of(fields.remove("ownerReferences")).ok_or("ownerReferences")? {
-            let owner = object_of(Some(value)).ok_or("ownerReferences")?;
-            metadata.owner_references.push(OwnerReference::take(owner).ok_or("ownerReferences")?);
-        }
         Ok(metadata)
+    }
+
+    /// Sets a field; nothing if the value has another type.
+    fn set(&mut self, name: &str, value: Value) -> Option<()> {
+        if value.is_null() {
+            return Some(());
+        }
+        match name {
+            "name" => self.name = text_of(value)?,
+            "namespace" => self.namespace = text_of(value)?,
+            "uid" => self.uid = text_of(value)?,
+            "resourceVersion" => self.resource_version = text_of(value)?,
+            "creationTimestamp" => self.creation_timestamp = Some(text_of(value)?),
+            "deletionTimestamp" => self.deletion_timestamp = Some(text_of(value)?),
+            "generation" => self.generation = Some(value.as_i64()?),
+            "labels" => self.labels = texts_of(value)?,
+            "annotations" => self.annotations = texts_of(value)?,
+            "finalizers" => {
+                for value in list_of(value)? {
+                    self.finalizers.push(text_of(value)?);
+                }
+            }
+            "ownerReferences" => {
+                for value in list_of(value)? {
+                    self.owner_references.push(OwnerReference::take(value)?);
+                }
+            }
+            _ => {}
+        }
+        Some(())
     }
 
     /// The metadata of a new object.
@@ -114,45 +120,56 @@ impl Metadata {
 }
 
 impl OwnerReference {
-    fn take(mut fields: Map<String, Value>) -> Option<Self> {
+    fn take(value: Value) -> Option<Self> {
+        let Value::Object(fields) = value else { return None };
         let mut owner = Self::default();
-        for (name, text) in [
-            ("apiVersion", &mut owner.api_version),
-            ("kind", &mut owner.kind),
-            ("name", &mut owner.name),
-            ("uid", &mut owner.uid),
-        ] {
-            *text = text_of(fields.remove(name))?.unwrap_or_default();
+        for (name, value) in fields {
+            let text = match name.as_str() {
+                "apiVersion" => &mut owner.api_version,
+                "kind" => &mut owner.kind,
+                "name" => &mut owner.name,
+                "uid" => &mut owner.uid,
+                "controller" => {
+                    owner.controller = value == Value::Bool(true);
+                    continue;
+                }
+                "blockOwnerDeletion" => {
+                    owner.block_owner_deletion = value == Value::Bool(true);
+                    continue;
+                }
+                _ => continue,
+            };
+            if !value.is_null() {
+                *text = text_of(value)?;
+            }
         }
-        let is_set = |name: &str| fields.get(name).and_then(Value::as_bool).unwrap_or_default();
-        (owner.controller, owner.block_owner_deletion) = (is_set("controller"), is_set("blockOwnerDeletion"));
         Some(owner)
     }
 }
 
-/// A text, or none if there is none; nothing if the value has another type.
-fn text_of(value: Option<Value>) -> Option<Option<String>> {
+/// A text; nothing if the value has another type.
+fn text_of(value: Value) -> Option<String> {
     match value {
-        None | Some(Value::Null) => Some(None),
-        Some(Value::String(text)) => Some(Some(text)),
-        Some(_) => None,
+        Value::String(text) => Some(text),
+        _ => None,
     }
 }
 
-fn list_of(value: Option<Value>) -> Option<Vec<Value>> {
+fn list_of(value: Value) -> Option<Vec<Value>> {
     match value {
-        None | Some(Value::Null) => Some(Vec::new()),
-        Some(Value::Array(values)) => Some(values),
-        Some(_) => None,
+        Value::Array(values) => Some(values),
+        _ => None,
     }
 }
 
-fn object_of(value: Option<Value>) -> Option<Map<String, Value>> {
-    match value {
-        None | Some(Value::Null) => Some(Map::new()),
-        Some(Value::Object(fields)) => Some(fields),
-        Some(_) => None,
+/// An object of texts; `null` is an empty one.
+fn texts_of(value: Value) -> Option<BTreeMap<String, String>> {
+    let Value::Object(fields) = value else { return None };
+    let mut texts = BTreeMap::new();
+    for (name, value) in fields {
+        texts.insert(name, if value.is_null() { String::new() } else { text_of(value)? });
     }
+    Some(texts)
 }
 
 impl ObjectMetadata for Metadata {

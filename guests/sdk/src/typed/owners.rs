@@ -1,7 +1,7 @@
 //! Owner references of typed objects.
 
 use super::{ObjectMetadata, Resource, Scope};
-use crate::{Failure, Kind, Object, OwnerReference};
+use crate::{AlreadyOwned, Error, Key, Kind, Object, OwnerReference, Refusal};
 
 /// A reference to an owner that is not the managing controller.
 pub fn owner_reference<K: Resource>(owner: &K) -> OwnerReference {
@@ -36,7 +36,8 @@ impl OwnerReference {
     }
 }
 
-/// Makes `owner` the managing controller of `child`, and replaces an older reference to it.
+/// Makes `owner` the managing controller of `child`, and replaces an older reference to it. A child without a controller
+/// is adopted.
 ///
 /// ```
 /// # use pilothouse_sdk::prelude::*;
@@ -51,28 +52,50 @@ impl OwnerReference {
 /// ```
 ///
 /// # Errors
-/// A terminal failure when the child has another controller, when the owner was not created yet, or when the owner has a
-/// namespace and the child is not in it: the garbage collector would delete such a child.
-pub fn set_controller_reference<O: Resource, C: Resource>(owner: &O, child: &mut C) -> Result<(), Failure> {
+/// [`Error::AlreadyOwned`] when the child has another controller. Refused, and terminal as a [`Failure`](crate::Failure),
+/// when the owner was not created yet, or has a namespace that the child is not in: the garbage collector would delete
+/// such a child.
+pub fn set_controller_reference<O: Resource, C: Resource>(owner: &O, child: &mut C) -> Result<(), Error> {
     let reference = controller_reference(owner);
-    let (owner_kind, child_kind) = (Kind::of::<O>(), Kind::of::<C>());
-    let (owner_key, child_key) = (owner.key(), child.key());
-    let refuse = |why: String| {
-        let (owner, child) = (owner_kind.kind(), child_kind.kind());
-        Err(Failure::terminal(format!("{owner} {owner_key} cannot own {child} {child_key}: {why}")))
-    };
-    if reference.uid.is_empty() {
-        return refuse("the owner has no UID, since it was not created yet".to_owned());
-    }
-    if O::resource_scope() == Scope::Namespaced && owner_key.namespace != child_key.namespace {
-        return refuse("an owner with a namespace may own only objects of that namespace".to_owned());
-    }
     let mut owners = child.metadata().owner_references();
-    if let Some(other) = owners.iter().find(|other| other.controller && other.uid != reference.uid) {
-        return refuse(format!("its controller is {} {} already", other.kind, other.name));
-    }
+    check_owner(owner, &Kind::of::<C>(), &child.key(), &reference, &owners)?;
     owners.retain(|other| other.uid != reference.uid);
     owners.push(reference);
     child.metadata_mut().set_owner_references(owners);
     Ok(())
+}
+
+/// Checks that an object may become the controller of another one with these owners.
+fn check_owner<O: Resource>(
+    owner: &O,
+    kind: &Kind,
+    key: &Key,
+    reference: &OwnerReference,
+    owners: &[OwnerReference],
+) -> Result<(), Error> {
+    let namespace = owner.metadata().namespace();
+    let why = if reference.uid.is_empty() {
+        "the owner has no UID, since it was not created yet"
+    } else if O::resource_scope() == Scope::Namespaced && namespace != key.namespace {
+        "an owner with a namespace may own only objects of that namespace"
+    } else {
+        return match owners.iter().find(|other| other.controller && other.uid != reference.uid) {
+            Some(other) => Err(AlreadyOwned::new(kind.clone(), key.clone(), other.clone()).into()),
+            None => Ok(()),
+        };
+    };
+    let (owner_kind, owner_key, kind) = (&reference.kind, owner.key(), kind.kind());
+    Err(Refusal::invalid(format!("{owner_kind} {owner_key} cannot own {kind} {key}: {why}")).into())
+}
+
+/// Whether the controller among these owners is the object with this UID.
+pub(super) fn is_controller(uid: &str, owners: &[OwnerReference]) -> bool {
+    !uid.is_empty() && owners.iter().any(|other| other.controller && other.is_to(uid))
+}
+
+impl Object<'_> {
+    /// Whether this object is the managing controller of the object.
+    pub fn is_controlled_by<O: Resource>(&self, owner: &O) -> bool {
+        is_controller(owner.metadata().uid(), &self.owner_references())
+    }
 }

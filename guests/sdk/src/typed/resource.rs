@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::owners::is_controller;
 use crate::{Error, Key, Kind, OwnerReference, Refusal};
 
 /// A Rust type of a kind of objects. Its kind, plural and scope are written once, and watches, permissions, reads and
@@ -67,6 +68,11 @@ pub trait Resource: Serialize + DeserializeOwned {
     fn key(&self) -> Key {
         Key::namespaced(self.metadata().namespace(), self.metadata().name())
     }
+
+    /// Whether the other object is the managing controller of this one.
+    fn is_controlled_by<O: Resource>(&self, owner: &O) -> bool {
+        is_controller(owner.metadata().uid(), &self.metadata().owner_references())
+    }
 }
 
 /// Whether objects of a kind have a namespace.
@@ -109,9 +115,9 @@ pub trait ObjectMetadata {
 /// The object as JSON: with `apiVersion` and `kind`, and without fields that are `null`, which `Option` fields without
 /// `skip_serializing_if` are.
 pub(crate) fn to_value<K: Resource>(object: &K) -> Result<Value, Error> {
-    let mut value = serde_json::to_value(object)
+    let value = serde_json::to_value(object)
         .map_err(|error| Refusal::invalid(format!("the object cannot be written as JSON: {error}")))?;
-    without_nulls(&mut value);
+    let mut value = without_nulls(value);
     let Value::Object(fields) = &mut value else {
         return Err(Refusal::invalid("the type is not written as a JSON object").into());
     };
@@ -121,14 +127,19 @@ pub(crate) fn to_value<K: Resource>(object: &K) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// Removes the fields of objects that are `null`. The depth is that of the author's types.
-fn without_nulls(value: &mut Value) {
+/// Leaves the fields of objects out that are `null`. The depth is that of the author's types.
+fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(without_nulls);
+            let mut kept = Map::new();
+            for (name, value) in fields {
+                if !value.is_null() {
+                    kept.insert(name, without_nulls(value));
+                }
+            }
+            Value::Object(kept)
         }
-        Value::Array(elements) => elements.iter_mut().for_each(without_nulls),
-        _ => {}
+        Value::Array(elements) => Value::Array(elements.into_iter().map(without_nulls).collect()),
+        value => value,
     }
 }

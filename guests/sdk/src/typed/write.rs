@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::merge::{contains, merge_patch, replaces_list, transfer};
 use super::resource::to_value;
-use super::{ObjectMetadata, Resource};
-use crate::client::{ApplyOptions, WriteOptions};
+use super::{ObjectMetadata, Resource, set_controller_reference};
+use crate::client::{ApplyOptions, DeleteOptions, WriteOptions};
 use crate::key::fnv1a;
-use crate::{Context, DecodeError, Error, Failure, Key, Kind, Object, Refusal};
+use crate::{Context, DecodeError, Error, Key, Kind, Object, Refusal};
 
 /// What a write did. Record an Event, or log a line, only if there was a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ use crate::{Context, DecodeError, Error, Failure, Key, Kind, Object, Refusal};
 pub enum Written {
     /// The object did not exist, and was created.
     Created,
-    /// The object was changed.
+    /// The object was changed; or applied, if it cannot be read.
     Changed,
     /// Nothing was written.
     Unchanged,
@@ -29,19 +29,30 @@ impl Written {
     }
 }
 
-/// The annotation with the hash of what was applied last. See [`Context::apply`].
-const APPLIED: &str = "pilothouse.dev/applied";
+/// The prefix of annotations with the hash of what a plugin applied last. See [`Context::apply`].
+const APPLIED: &str = "applied.pilothouse.dev/";
+
+/// The longest name of an annotation after its prefix.
+const LONGEST_NAME: usize = 63;
+
+/// Metadata that the server sets; an object that was read has them.
+const OF_THE_SERVER: [&str; 6] =
+    ["uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields"];
 
 impl Context {
     /// Applies an object without its status (server-side apply), and takes over fields of other managers. Creates it if
     /// it is missing.
     ///
-    /// Nothing is sent when nothing would change. That is known from the cache, and from an annotation that the applied
-    /// object gets, `pilothouse.dev/applied`, with a hash of all that was applied. If the cached object has the hash of
-    /// this object, no field was removed since; if it has every field with the same value (and lists of the same
-    /// length), nobody changed one. Values that the API server writes in another form (`1000m` as `1`) look like a
-    /// change: the call is made, and changes nothing. For a kind that the descriptor does not watch the call is always
-    /// made.
+    /// Nothing is sent when nothing would change. That is known from the cached object, and from an annotation that the
+    /// applied object gets, `applied.pilothouse.dev/NAME` with the name of the plugin's crate: a hash of all that was
+    /// applied. If the object has the hash of this object, no field was removed since; if it has every field with the same
+    /// value (and lists of the same length), nobody changed one. Values that the API server writes in another form
+    /// (`1000m` as `1`) look like a change: the call is made, and changes nothing.
+    ///
+    /// An object whose kind the descriptor does not watch, or of which the cache has a part only, is read live before. If
+    /// it cannot be read, the apply is always sent, and counts as [`Written::Changed`].
+    ///
+    /// Several plugins may apply parts of one object; two of one crate share the annotation, and would write in turns.
     ///
     /// Needs the verbs `create` and `patch`.
     ///
@@ -53,42 +64,67 @@ impl Context {
 
     /// The part of an apply that is the same for all types.
     fn apply_value(&self, kind: &Kind, key: &Key, mut wanted: Value) -> Result<Written, Error> {
-        let hash = format!("{:016x}", fnv1a(&wanted.to_string()));
-        annotate(&mut wanted, &hash);
-        // A refusal only means that nothing is known: the kind is not watched, or may not be read.
-        let cached = self.cache().get(kind, key).ok().flatten();
-        if let Some(cached) = &cached
-            // It is among the fields, too; most objects that differ are not read for it.
-            && cached.annotation(APPLIED).as_deref() == Some(&hash)
-            && contains(&cached.parse::<Value>()?, &wanted)
+        // An object that was read has a new version after each write, and what applies left in it.
+        let server = take_server_fields(&mut wanted);
+        // Not `to_string` of the value, which is other code than that of the body.
+        let text = serde_json::to_string(&wanted).unwrap_or_default();
+        let (name, hash) = (self.applied_annotation(), format!("{:016x}", fnv1a(&text)));
+        let present = match self.read(kind, key) {
+            Ok(present) => Some(present),
+            // Without the right to read nothing is known.
+            Err(error) if error.is_forbidden() => None,
+            Err(error) => return Err(error),
+        };
+        if let Some(Some(present)) = &present
+            && present.annotation(&name).as_deref() == Some(&hash)
+            && contains(&present.parse::<Value>()?, &wanted)
         {
             return Ok(Written::Unchanged);
         }
+        let metadata = &mut wanted["metadata"];
+        metadata["annotations"][&name] = hash.into();
+        // The conditions of a write.
+        for (name, value) in server {
+            metadata[name] = value;
+        }
         let applied = self.client().apply(kind, key, &wanted, &ApplyOptions::force())?;
-        Ok(match cached {
-            Some(cached) if cached.resource_version() == applied.resource_version() => Written::Unchanged,
-            Some(_) => Written::Changed,
+        Ok(match present {
+            Some(Some(present)) if present.resource_version() == applied.resource_version() => {
+                Written::Unchanged
+            }
+            Some(Some(_)) | None => Written::Changed,
             // A generation or a time of creation would not tell a new object from an old one.
-            None => Written::Created,
+            Some(None) => Written::Created,
         })
+    }
+
+    /// The annotation of this plugin.
+    fn applied_annotation(&self) -> String {
+        let end = |letter: char| !letter.is_ascii_alphanumeric();
+        let name = self.plugin().trim_matches(end);
+        let name = name[..name.floor_char_boundary(LONGEST_NAME)].trim_end_matches(end);
+        format!("{APPLIED}{name}")
     }
 
     /// Creates an object, or changes it: the closure makes of the object, or of a default one with this key, what it
     /// should be. Nothing is sent if that is equal.
     ///
-    /// The object is read from the cache, or live if the descriptor does not watch its kind. A change is sent as a patch
+    /// The object is read from the cache, or live if the descriptor does not watch its kind, or the cache has a part of it
+    /// only. A change is sent as a patch
     /// with what is different, and only for the version that was read. So fields of the kind that the type does not have
     /// stay as they are; of a list whose length changes they are lost. The status is not written.
     ///
-    /// Needs the verbs `create` and `patch`.
+    /// For an object that another object owns, see [`create_or_update_child`](Context::create_or_update_child).
+    ///
+    /// Needs the verbs `create` and `patch`, and `get` if the descriptor does not watch the kind.
     ///
     /// # Errors
     /// That of the closure, and those of [`client`](crate::client).
     pub fn create_or_update<K: Resource + Default>(
         &self,
         key: &Key,
-        mutate: impl FnOnce(&mut K) -> Result<(), Failure>,
-    ) -> Result<Written, Failure> {
+        mutate: impl FnOnce(&mut K) -> Result<(), Error>,
+    ) -> Result<Written, Error> {
         let kind = Kind::of::<K>();
         let Some(present) = self.read(&kind, key)? else {
             let mut object = K::default();
@@ -106,6 +142,84 @@ impl Context {
         patch["metadata"]["resourceVersion"] = present.resource_version().into();
         self.client().patch_merge(&kind, key, &patch, &WriteOptions::default())?;
         Ok(Written::Changed)
+    }
+
+    /// [`create_or_update`](Context::create_or_update) of an object whose managing controller is `owner`. An object without
+    /// a controller is adopted; one with another controller is not touched.
+    ///
+    /// ```
+    /// # use pilothouse_sdk::prelude::*;
+    /// # #[derive(Resource, Serialize, Deserialize)]
+    /// # #[resource(group = "example.com", version = "v1")]
+    /// # struct Site { metadata: Metadata }
+    /// # #[derive(Resource, Serialize, Deserialize, Default)]
+    /// # #[resource(version = "v1")]
+    /// # struct ConfigMap { metadata: Metadata, data: std::collections::BTreeMap<String, String> }
+    /// fn reconcile(ctx: &Context, site: &Site) -> Result<Outcome, Failure> {
+    ///     let written = ctx.create_or_update_child(site, &site.key().child("-page"), |page: &mut ConfigMap| {
+    ///         page.data.insert("title".to_owned(), site.metadata.name.clone());
+    ///         Ok(())
+    ///     });
+    ///     match written {
+    ///         Err(Error::AlreadyOwned(error)) => ctx.warning(site, "AlreadyOwned", error),
+    ///         written => info!("reconciled", changed = written?.is_change()),
+    ///     }
+    ///     Ok(Outcome::Done)
+    /// }
+    /// ```
+    ///
+    /// Needs the verbs of [`create_or_update`](Context::create_or_update).
+    ///
+    /// # Errors
+    /// [`Error::AlreadyOwned`] when the object has another controller; and those of
+    /// [`create_or_update`](Context::create_or_update) and [`set_controller_reference`].
+    pub fn create_or_update_child<K: Resource + Default>(
+        &self,
+        owner: &impl Resource,
+        key: &Key,
+        mutate: impl FnOnce(&mut K) -> Result<(), Error>,
+    ) -> Result<Written, Error> {
+        self.create_or_update(key, |child| {
+            set_controller_reference(owner, child)?;
+            mutate(child)
+        })
+    }
+
+    /// Deletes an object if `owner` is its managing controller; returns whether a deletion was sent. An object that does
+    /// not exist, is being deleted already, or has no or another controller is left alone, and is no error.
+    ///
+    /// The object is read from the cache, or live if the descriptor does not watch its kind. Only the object that was
+    /// read is deleted, by its UID: of another object of that name, the call fails with a conflict and deletes nothing.
+    ///
+    /// ```
+    /// # use pilothouse_sdk::prelude::*;
+    /// # #[derive(Resource, Serialize, Deserialize)]
+    /// # #[resource(group = "example.com", version = "v1")]
+    /// # struct Site { metadata: Metadata }
+    /// # #[derive(Resource, Serialize, Deserialize)]
+    /// # #[resource(version = "v1")]
+    /// # struct ConfigMap { metadata: Metadata }
+    /// fn clean_up(ctx: &Context, site: &Site) -> Result<Outcome, Failure> {
+    ///     ctx.delete_child::<ConfigMap>(site, &site.key().child("-page"))?;
+    ///     Ok(Outcome::Done)
+    /// }
+    /// ```
+    ///
+    /// Needs the verb `delete`, and `get` if the descriptor does not watch the kind.
+    ///
+    /// # Errors
+    /// See [`client`](crate::client).
+    pub fn delete_child<K: Resource>(&self, owner: &impl Resource, key: &Key) -> Result<bool, Error> {
+        let kind = Kind::of::<K>();
+        let Some(child) = self.read_metadata(&kind, key)? else { return Ok(false) };
+        if child.is_being_deleted() || !child.is_controlled_by(owner) {
+            return Ok(false);
+        }
+        match self.client().delete(&kind, key, &DeleteOptions::uid(child.uid())) {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes the status of an object this one. Sends a merge patch with what is different from the status in `object`,
@@ -146,8 +260,17 @@ impl Context {
         Ok(Written::Changed)
     }
 
-    /// An object from the cache, or live if its kind is not watched.
+    /// A whole object: from the cache, or live if its kind is not watched or the cache has a part of it only. Patches of a
+    /// part would lose elements of lists.
     fn read(&self, kind: &Kind, key: &Key) -> Result<Option<Object<'_>>, Error> {
+        match self.read_metadata(kind, key)? {
+            Some(object) if object.is_partial() => self.client().get_opt(kind, key),
+            object => Ok(object),
+        }
+    }
+
+    /// An object of which the metadata is whole.
+    fn read_metadata(&self, kind: &Kind, key: &Key) -> Result<Option<Object<'_>>, Error> {
         match self.cache().get(kind, key) {
             Err(refusal) if refusal.is_not_watched() => self.client().get_opt(kind, key),
             result => Ok(result?),
@@ -156,15 +279,43 @@ impl Context {
 }
 
 /// The status has a call of its own, and would be different each time.
-fn without_status(mut object: Value) -> Value {
-    if let Value::Object(fields) = &mut object {
-        fields.remove("status");
-    }
-    object
+fn without_status(object: Value) -> Value {
+    let Value::Object(fields) = object else { return object };
+    only(fields, |name| name != "status")
 }
 
-fn annotate(object: &mut Value, hash: &str) {
-    object["metadata"]["annotations"][APPLIED] = hash.into();
+/// Takes what the server sets out of the metadata, and annotations that applies of plugins left in an object that was
+/// read. Returns what a write is conditional on.
+fn take_server_fields(object: &mut Value) -> Vec<(&'static str, Value)> {
+    let mut conditions = Vec::new();
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return conditions };
+    for name in ["uid", "resourceVersion"] {
+        if let Some(value) = metadata.get_mut(name) {
+            conditions.push((name, value.take()));
+        }
+    }
+    let annotations = metadata.get_mut("annotations").map(Value::take);
+    let mut kept =
+        only(std::mem::take(metadata), |name| name != "annotations" && !OF_THE_SERVER.contains(&name));
+    if let Some(Value::Object(annotations)) = annotations {
+        let annotations = only(annotations, |name| !name.starts_with(APPLIED));
+        if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
+            kept["annotations"] = annotations;
+        }
+    }
+    object["metadata"] = kept;
+    conditions
+}
+
+/// An object with the fields that are wanted. Made anew: a map from which fields are removed is much more code.
+fn only(fields: Map<String, Value>, is_wanted: impl Fn(&str) -> bool) -> Value {
+    let mut kept = Map::new();
+    for (name, value) in fields {
+        if is_wanted(&name) {
+            kept.insert(name, value);
+        }
+    }
+    Value::Object(kept)
 }
 
 fn parse<K: Resource>(kind: &Kind, key: &Key, value: &Value) -> Result<K, Error> {

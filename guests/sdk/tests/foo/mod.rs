@@ -67,10 +67,6 @@ impl Reconciler for FooController {
             .records_events())
     }
 
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
-    }
-
     fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
         let Some(found) = ctx.get::<Foo>(&request.key)? else { return Ok(Outcome::Done) };
         finalizer(ctx, &found, "example.com/foo", |event| match event {

@@ -14,6 +14,8 @@ pub enum Event {
         object: Object,
         /// Whether it stands for what was there when the consumer joined.
         initial: bool,
+        /// Whether updates that came before it was delivered are merged into it.
+        updated: bool,
     },
     /// The key was there, with the same UID.
     Updated {
@@ -80,6 +82,7 @@ pub(super) enum Item {
     Added {
         object: RingBody,
         initial: bool,
+        updated: bool,
     },
     Updated {
         old: Option<Object>,
@@ -96,8 +99,8 @@ pub(super) enum Item {
 impl From<Event> for Item {
     fn from(event: Event) -> Self {
         match event {
-            Event::Added { object, initial } => {
-                Self::Added { object: RingBody::Kept(object.fresh()), initial }
+            Event::Added { object, initial, updated } => {
+                Self::Added { object: RingBody::Kept(object.fresh()), initial, updated }
             }
             Event::Updated { old, new } => {
                 Self::Updated { old: old.as_ref().map(Object::fresh), new: RingBody::Kept(new.fresh()) }
@@ -152,7 +155,9 @@ impl Item {
     /// does not have the object any more.
     pub(super) fn event(&self, key: &ObjectKey, stored: Option<Object>) -> Option<Event> {
         Some(match self.clone() {
-            Self::Added { object, initial } => Event::Added { object: object.read(stored)?, initial },
+            Self::Added { object, initial, updated } => {
+                Event::Added { object: object.read(stored)?, initial, updated }
+            }
             Self::Updated { old, new } => Event::Updated { old, new: new.read(stored)? },
             Self::Deleted { object, final_state_unknown, .. } => {
                 let final_state_unknown = final_state_unknown || object.is_none();

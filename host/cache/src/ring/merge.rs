@@ -27,19 +27,21 @@ pub(super) enum Merged {
 pub(super) fn merge(pending: Item, next: Item, told: bool) -> Merged {
     use Item::{Added, Deleted, Updated};
     match (pending, next) {
-        (Added { initial, .. }, Updated { new: object, .. }) => Merged::One(Added { object, initial }),
+        (Added { initial, .. }, Updated { new: object, .. }) => {
+            Merged::One(Added { object, initial, updated: true })
+        }
         (Added { .. }, next @ Deleted { .. }) if told => Merged::One(next),
         (Added { .. }, Deleted { .. }) => Merged::Nothing,
         (Updated { old, .. }, Updated { new, .. }) => Merged::One(Updated { old, new }),
         (Updated { .. }, next @ Deleted { .. }) => Merged::One(next),
         (pending @ Deleted { .. }, next @ Added { .. }) => Merged::Both(pending, next),
 
-        (Added { initial, .. }, Added { object, initial: again }) => {
-            Merged::One(Added { object, initial: initial || again })
+        (Added { initial, updated, .. }, Added { object, initial: again, .. }) => {
+            Merged::One(Added { object, initial: initial || again, updated })
         }
         (Updated { old, .. }, Added { object: new, .. }) => Merged::One(Updated { old, new }),
         (pending @ Deleted { .. }, Updated { new: object, .. }) => {
-            Merged::Both(pending, Added { object, initial: false })
+            Merged::Both(pending, Added { object, initial: false, updated: true })
         }
         (pending @ Deleted { .. }, Deleted { .. }) => Merged::One(pending),
     }

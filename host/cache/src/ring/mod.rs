@@ -156,14 +156,11 @@ impl Ring {
         self.push(&event.key().clone(), Item::from(event));
     }
 
-    /// Takes in an event that was handed out and must be told again, before what waits of its key by now. If nothing does, it is
-    /// held back until [`release`](Self::release) or a later event of the key, and this answers `true`.
-    pub fn put_in_front(&self, event: Event) -> bool {
-        let is_held_back = self.pending.lock().put_in_front(&event.key().clone(), Item::from(event));
-        if !is_held_back {
-            self.wake_consumer();
-        }
-        is_held_back
+    /// Takes in an event that was handed out and must be told again, before what waits of its key by now. All of them are held
+    /// back until [`release`](Self::release). With [`Delivery::Latest`] a further event of the key, with which they are
+    /// merged, ends that too.
+    pub fn put_in_front(&self, event: Event) {
+        self.change(|pending| pending.put_in_front(&event.key().clone(), Item::from(event)));
     }
 
     /// Events of these keys are not held back any longer.
@@ -301,7 +298,8 @@ impl Ring {
 
 impl Listener for Ring {
     fn on_add(&self, object: &Object, is_in_initial_list: bool) {
-        let item = Item::Added { object: RingBody::Kept(object.fresh()), initial: is_in_initial_list };
+        let (object_kept, initial) = (RingBody::Kept(object.fresh()), is_in_initial_list);
+        let item = Item::Added { object: object_kept, initial, updated: false };
         self.push(object.key(), item);
     }
 

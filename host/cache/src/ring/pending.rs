@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! - a key is in `entries` iff it has a pending event; it is in `order` under its entry's `place` iff that is `Some`;
-//! - an entry without a place is *parked*: its body was let go and the store does not have that object any more, so a
-//!   deletion is on its way and will settle it; or its event was put in front and waits for its release;
+//! - an entry without a place is *parked*, when its body was let go and the store does not have that object any more, so a
+//!   deletion is on its way and will settle it; or *held*, when its first event was put in front and waits for its release;
 //! - `events` counts all pending items, `initial` the initial adds that are pending or handed out and not acknowledged.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -53,11 +53,13 @@ struct Entry {
     rest: VecDeque<Item>,
     /// The consumer was told of what the first item began with, if in vain: a deletion after it is told too.
     told: bool,
+    /// It has no place until its release.
+    held: bool,
 }
 
 impl Entry {
     fn new(place: Option<u64>, first: Item) -> Self {
-        Self { place, first, rest: VecDeque::new(), told: false }
+        Self { place, first, rest: VecDeque::new(), told: false, held: false }
     }
 
     fn last(&self) -> &Item {
@@ -97,8 +99,8 @@ impl Entry {
 
     /// Merges neighbours as `Latest` would have. `None`: nothing is left.
     fn collapsed(self, told_elsewhere: bool) -> Option<Self> {
-        let Self { place, first, rest, told } = self;
-        let mut entry = Some(Self { told, ..Self::new(place, first) });
+        let Self { place, first, rest, told, held } = self;
+        let mut entry = Some(Self { told, held, ..Self::new(place, first) });
         for item in rest {
             entry = match entry {
                 Some(entry) => entry.merged(item, told_elsewhere),
@@ -183,19 +185,27 @@ impl Pending {
             self.events += 1;
             self.initial += item.initial();
             entry.rest.push_back(item);
-            return self.release(key);
+            // Each is told in its turn, so one that is held holds up those behind it.
+            if !entry.held {
+                self.release(key);
+            }
+            return;
         }
         if self.options.delivery == Delivery::Every {
             self.counters.fallbacks += 1;
         }
         let (before, told_elsewhere) = (self.events, self.options.told_elsewhere);
-        self.change(key, |entry| entry.merged(item, told_elsewhere));
+        let ends_hold = self.options.delivery == Delivery::Latest;
+        self.change(key, |entry| {
+            let entry = entry.merged(item, told_elsewhere)?;
+            Some(Entry { held: entry.held && !ends_hold, ..entry })
+        });
         self.counters.coalesced += u64::from(self.events <= before);
     }
 
-    /// Takes in an event that was handed out and must be told again, before all that waits of its key. If nothing does, it is
-    /// parked until its release, or until a later event of the key: then it answers `true`.
-    pub(super) fn put_in_front(&mut self, key: &ObjectKey, mut item: Item) -> bool {
+    /// Takes in an event that was handed out and must be told again, before all that waits of its key, and holds them until
+    /// their release. With `Latest` a further event ends that.
+    pub(super) fn put_in_front(&mut self, key: &ObjectKey, mut item: Item) {
         // The initial list was told once, which is all that it stands for.
         if let Item::Added { initial, .. } = &mut item {
             *initial = false;
@@ -206,29 +216,28 @@ impl Pending {
         }
         if !self.entries.contains_key(key) {
             self.events += 1;
-            self.entries.insert(key.clone(), Entry { told: true, ..Entry::new(None, item) });
-            return true;
+            self.entries.insert(key.clone(), Entry { told: true, held: true, ..Entry::new(None, item) });
+            return self.bound_bodies();
         }
         let keeps_each = self.options.delivery == Delivery::Every && self.bodies;
         self.change(key, |Entry { place, first, mut rest, .. }| {
             rest.push_front(first);
             if keeps_each {
-                return Some(Entry { place, first: item, rest, told: true });
+                return Some(Entry { place, first: item, rest, told: true, held: true });
             }
-            let told = Entry { told: true, ..Entry::new(place, item) };
+            let told = Entry { told: true, held: true, ..Entry::new(place, item) };
             rest.into_iter().try_fold(told, |entry, next| entry.merged(next, false))
         });
-        false
     }
 
-    /// Gives a parked entry a place again.
+    /// Gives an entry that is parked or held a place again.
     pub(super) fn release(&mut self, key: &ObjectKey) {
         if self.entries.get(key).is_some_and(|entry| entry.place.is_none()) {
-            self.change(key, Some);
+            self.change(key, |entry| Some(Entry { held: false, ..entry }));
         }
     }
 
-    /// Gives all parked entries a place again.
+    /// Gives all entries that are parked or held a place again.
     pub(super) fn release_all(&mut self) {
         let parked = self.entries.iter().filter(|(_, entry)| entry.place.is_none());
         for key in parked.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
@@ -242,13 +251,19 @@ impl Pending {
         self.initial += item.initial();
         let place = Some(self.take_place(key));
         self.entries.insert(key.clone(), Entry::new(place, item));
+        self.bound_bodies();
+    }
+
+    /// Lets go of the bodies if there are too many keys.
+    fn bound_bodies(&mut self) {
         self.counters.peak = self.counters.peak.max(self.entries.len());
         if self.bodies && self.entries.len() > self.options.max_keys {
             self.drop_bodies();
         }
     }
 
-    /// Puts what `change` makes of an entry in its place, and keeps the counts. A parked entry gets a place again.
+    /// Puts what `change` makes of an entry in its place, and keeps the counts. A parked entry gets a place again; one that is
+    /// held has none.
     fn change(&mut self, key: &ObjectKey, change: impl FnOnce(Entry) -> Option<Entry>) {
         let Some(entry) = self.entries.remove(key) else { return };
         let (place, before) = (entry.place, entry.counts());
@@ -257,6 +272,10 @@ impl Pending {
         self.events = self.events + after.0 - before.0;
         self.initial = self.initial + after.1 - before.1;
         match changed {
+            Some(entry) if entry.held => {
+                place.map(|place| self.order.remove(&place));
+                self.entries.insert(key.clone(), Entry { place: None, ..entry });
+            }
             Some(entry) => {
                 let place = place.unwrap_or_else(|| self.take_place(key));
                 self.entries.insert(key.clone(), Entry { place: Some(place), ..entry });
@@ -278,7 +297,7 @@ impl Pending {
         self.counters.body_drops += 1;
         if self.options.delivery == Delivery::Every {
             let (before, told_elsewhere) = (self.events, self.options.told_elsewhere);
-            for key in self.order.values().cloned().collect::<Vec<_>>() {
+            for key in self.entries.keys().cloned().collect::<Vec<_>>() {
                 self.change(&key, |entry| entry.collapsed(told_elsewhere));
             }
             self.counters.fallbacks += (before - self.events) as u64;
@@ -333,12 +352,12 @@ impl Pending {
         let is_old = |item: &Item| item.is_deletion_before(turn);
         let with_old = self.entries.iter().filter(|(_, entry)| entry.items().any(is_old));
         for key in with_old.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
-            self.change(&key, |Entry { place, first, mut rest, .. }| {
+            self.change(&key, |Entry { place, first, mut rest, held, .. }| {
                 rest.push_front(first);
                 let last = rest.iter().rposition(is_old)?;
                 // What is behind the last that goes, if anything, is the first now.
                 drop(rest.drain(..=last));
-                Some(Entry { place, first: rest.pop_front()?, rest, told: false })
+                Some(Entry { place, first: rest.pop_front()?, rest, told: false, held })
             });
         }
         self.turn += 1;
@@ -389,6 +408,7 @@ impl Pending {
         assert_eq!(self.order.len(), self.entries.values().filter(|entry| entry.place.is_some()).count());
         for (place, key) in &self.order {
             assert_eq!(self.entries[key].place, Some(*place));
+            assert!(!self.entries[key].held);
         }
         assert!(self.initial >= counts(|(_, initial)| initial));
     }

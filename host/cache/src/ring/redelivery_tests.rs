@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::tests::{Pair, x};
+use super::tests::{Pair, reborn, x};
 use super::{Delivery, Event, RingOptions};
 use crate::Listener as _;
 use crate::testing::{config_map, config_maps, object};
 
 /// Takes one event, and fails to handle it.
-fn fail_one(pair: &Pair) -> bool {
+fn fail_one(pair: &Pair) {
     let mut batch = pair.ring.try_next_batch(1).expect("an event");
-    pair.ring.put_in_front(batch.take().remove(0))
+    pair.ring.put_in_front(batch.take().remove(0));
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn an_event_is_held_back_until_its_release() {
     let pair = Pair::new(RingOptions::default());
     pair.add_initial(&x("1"));
     pair.ring.on_initial_list_end();
-    assert!(fail_one(&pair), "nothing else waits");
+    fail_one(&pair);
     assert!(pair.ring.has_synced(), "the first list was told once");
     assert!(pair.told().is_empty() && !pair.ring.has_next() && pair.ring.len() == 1);
     pair.ring.release([x("1").key()]);
@@ -31,20 +31,20 @@ fn an_event_is_held_back_until_its_release() {
 }
 
 #[test]
-fn a_later_event_of_the_key_brings_it_back_merged() {
+fn a_further_event_of_the_key_brings_it_back_merged() {
     let pair = Pair::new(RingOptions::default());
     pair.add(&x("1"));
-    assert!(fail_one(&pair));
+    fail_one(&pair);
     pair.update(&x("2"));
-    assert_eq!(pair.told(), ["add a/x 2"]);
+    assert_eq!(pair.told(), ["add+ a/x 2"]);
     pair.update(&x("3"));
-    assert!(fail_one(&pair));
+    fail_one(&pair);
     pair.update(&x("4"));
     assert_eq!(pair.told(), ["upd a/x 2>4"]);
     // A deletion is told, although the addition was told in vain only.
     let pair = Pair::new(RingOptions::default());
     pair.add(&x("1"));
-    assert!(fail_one(&pair));
+    fail_one(&pair);
     pair.delete(&x("1"));
     assert_eq!(pair.told(), ["del a/x 1"]);
 }
@@ -56,14 +56,48 @@ fn an_event_goes_before_what_came_during_its_call() {
     let mut batch = pair.ring.try_next_batch(1).unwrap();
     pair.update(&x("2"));
     pair.add(&config_map("a/y", "1"));
-    assert!(!pair.ring.put_in_front(batch.take().remove(0)), "there is more to tell");
-    assert_eq!(pair.told(), ["add a/x 2", "add a/y 1"]);
+    pair.ring.put_in_front(batch.take().remove(0));
+    assert_eq!(pair.told(), ["add a/y 1"], "what came before the failure waits with it");
+    pair.ring.release([x("1").key()]);
+    assert_eq!(pair.told(), ["add+ a/x 2"]);
     let every = Pair::new(RingOptions { delivery: Delivery::Every, ..RingOptions::default() });
     every.add(&x("1"));
     let mut batch = every.ring.try_next_batch(1).unwrap();
     every.update(&x("2"));
     every.ring.put_in_front(batch.take().remove(0));
-    assert_eq!(every.told(), ["add a/x 1", "upd a/x 1>2"]);
+    every.update(&x("3"));
+    assert!(every.told().is_empty(), "each is told in its turn");
+    every.ring.release([x("1").key()]);
+    assert_eq!(every.told(), ["add a/x 1", "upd a/x 1>2", "upd a/x 2>3"]);
+}
+
+/// The deletion of an object that is there again is not told again and again.
+#[test]
+fn what_stands_behind_a_failed_event_waits_with_it() {
+    let pair = Pair::new(RingOptions::default());
+    pair.add(&x("1"));
+    pair.told();
+    pair.delete(&x("2"));
+    pair.add(&reborn("3"));
+    let mut batch = pair.ring.try_next_batch(2).unwrap();
+    let events = batch.take();
+    events.into_iter().rev().for_each(|event| pair.ring.put_in_front(event));
+    assert!(pair.told().is_empty() && !pair.ring.has_next());
+    pair.ring.release([x("1").key()]);
+    assert_eq!(pair.told(), ["del a/x 2", "add a/x 3"]);
+}
+
+/// An update that a consumer before failed to handle takes in the addition of the first list, and no further event comes.
+#[test]
+fn the_first_list_is_complete_when_its_last_event_joins_a_failed_one() {
+    let pair = Pair::new(RingOptions::default());
+    pair.add_initial(&x("2"));
+    pair.ring.on_initial_list_end();
+    assert!(!pair.ring.has_synced());
+    pair.ring.put_in_front(Event::Updated { old: Some(x("1")), new: x("2") });
+    assert!(pair.ring.has_synced());
+    pair.ring.release_all();
+    assert_eq!(pair.told(), ["upd a/x 1>2"]);
 }
 
 proptest! {
@@ -104,7 +138,7 @@ proptest! {
                     let follows = failed.iter().any(|before| before.key() == event.key());
                     if follows || fails & (1 << n) != 0 { failed.push(event) } else { handle(event) }
                 }
-                failed.into_iter().rev().for_each(|event| _ = pair.ring.put_in_front(event));
+                failed.into_iter().rev().for_each(|event| pair.ring.put_in_front(event));
             }
             if fails > 200 {
                 pair.ring.release([new.key()]);

@@ -62,8 +62,9 @@ impl Pair {
 fn describe(event: &Event) -> String {
     let version = |object: &Object| object.resource_version().to_owned();
     match event {
-        Event::Added { object, initial } => {
-            format!("add{} {} {}", if *initial { "!" } else { "" }, object.key(), version(object))
+        Event::Added { object, initial, updated } => {
+            let marks = format!("{}{}", if *initial { "!" } else { "" }, if *updated { "+" } else { "" });
+            format!("add{marks} {} {}", object.key(), version(object))
         }
         Event::Updated { old, new } => {
             format!("upd {} {}>{}", new.key(), old.as_ref().map_or("-".into(), version), version(new))
@@ -88,7 +89,7 @@ fn added_and_updated_become_added_with_the_new_object() {
     let pair = Pair::latest();
     pair.add_initial(&x("1"));
     pair.update(&x("2"));
-    assert_eq!(pair.told(), ["add! a/x 2"]);
+    assert_eq!(pair.told(), ["add!+ a/x 2"]);
 }
 
 #[test]
@@ -130,7 +131,7 @@ fn deleted_and_added_stay_two_events_and_what_follows_joins_the_second() {
     pair.add(&reborn("3"));
     pair.update(&reborn("4"));
     assert_eq!(pair.ring.len(), 1);
-    assert_eq!(pair.told(), ["del a/x 2", "add a/x 4"]);
+    assert_eq!(pair.told(), ["del a/x 2", "add+ a/x 4"]);
 
     pair.delete(&reborn("5"));
     pair.add(&x("6"));
@@ -189,7 +190,7 @@ fn keys_come_in_the_order_of_their_first_pending_event() {
     pair.update(&config_map("a/1", "2"));
     pair.delete(&config_map("a/2", "3"));
     pair.add(&config_map("a/2", "4"));
-    assert_eq!(pair.told(), ["add a/1 2", "add a/3 1", "add a/2 4"]);
+    assert_eq!(pair.told(), ["add+ a/1 2", "add a/3 1", "add a/2 4"]);
 }
 
 #[test]
@@ -211,7 +212,7 @@ fn above_the_bound_bodies_are_read_again_at_delivery_and_no_key_is_lost() {
     assert_eq!(pair.ring.metrics().body_drops, 1);
     assert_eq!(
         pair.told(),
-        ["upd a/1 ->4", "del? a/2 -", "add a/4 5", "add a/5 1", "add a/6 1", "del? a/3 -"]
+        ["upd a/1 ->4", "del? a/2 -", "add+ a/4 5", "add a/5 1", "add a/6 1", "del? a/3 -"]
     );
     // Down again: bodies are kept.
     pair.update(&config_map("a/1", "7"));
@@ -228,7 +229,7 @@ fn an_event_that_lost_its_body_takes_in_the_next_one_instead_of_telling_it_twice
     assert_eq!(pair.ring.try_next_batch(2).unwrap().len(), 2);
     pair.update(&config_map("a/3", "2"));
     pair.update(&config_map("a/3", "3"));
-    assert_eq!(pair.told(), ["add a/3 2", "upd a/3 2>3"]);
+    assert_eq!(pair.told(), ["add+ a/3 2", "upd a/3 2>3"]);
 }
 
 #[test]
@@ -263,7 +264,7 @@ fn every_keeps_each_event_up_to_the_bound_then_falls_back_and_counts() {
     pair.update(&reborn("6"));
     pair.add(&config_map("a/new", "7"));
     assert_eq!(pair.ring.metrics().fallbacks, 2);
-    assert_eq!(pair.told(), ["add a/x 1", "upd a/x 1>2", "del a/x 3", "add a/x 6", "add a/new 7"]);
+    assert_eq!(pair.told(), ["add a/x 1", "upd a/x 1>2", "del a/x 3", "add+ a/x 6", "add a/new 7"]);
     pair.update(&reborn("8"));
     pair.update(&reborn("9"));
     assert_eq!(pair.told(), ["upd a/x 6>8", "upd a/x 8>9"], "below the bound each is kept again");
@@ -397,7 +398,7 @@ fn each_event_that_is_taken_in_calls_the_newest_waker_which_may_take_it() {
     assert_eq!(count(), 2);
     assert_eq!(pair.told().len(), 1);
     assert!(!pair.ring.has_next());
-    pair.ring.put_back(Event::Added { object: x("2"), initial: false });
+    pair.ring.put_back(Event::Added { object: x("2"), initial: false, updated: false });
     assert_eq!(count(), 1);
 }
 
@@ -407,12 +408,12 @@ fn events_that_are_put_back_are_merged_by_key_and_a_sibling_has_none_of_the_othe
     let back = pair.ring.sibling();
     pair.add(&x("1"));
     assert!(pair.ring.holds(x("1").key()) && !back.holds(x("1").key()));
-    back.put_back(Event::Added { object: x("1"), initial: false });
+    back.put_back(Event::Added { object: x("1"), initial: false, updated: false });
     back.put_back(Event::Updated { old: Some(x("1")), new: x("2") });
     assert!(back.holds(x("1").key()));
     let mut batch = back.try_next_batch(9).unwrap();
     let events: Vec<String> = batch.take().iter().map(describe).collect();
-    assert_eq!(events, ["add a/x 2"]);
+    assert_eq!(events, ["add+ a/x 2"]);
     assert!(!back.has_next());
 }
 

@@ -317,7 +317,9 @@ async fn a_ring_is_synced_when_its_consumer_acknowledged_the_initial_events() {
     soon(running.informer.wait_synced()).await;
     assert!(!registration.has_synced());
     let first = soon(ring.next_batch(1)).await.unwrap();
-    assert!(matches!(&first[0], Event::Added { initial: true, object } if object.name() == "x"));
+    assert!(
+        matches!(&first[0], Event::Added { initial: true, object, updated: false } if object.name() == "x")
+    );
     let second = soon(ring.next_batch(9)).await.unwrap();
     drop(first);
     assert!(!registration.has_synced());

@@ -3,7 +3,7 @@
 
 mod needs;
 mod report;
-mod subject;
+pub(crate) mod subject;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -87,21 +87,34 @@ impl Check {
             (true, ..) => {}
             (false, Output::Text, _) => print(&report.text())?,
             (false, Output::Json, _) => {
-                report.refused = outcome.as_ref().err().map(|refused| refused.reason.clone());
+                report.refused = match &outcome {
+                    Err(Failed::Refused { reason, .. }) => Some(reason.clone()),
+                    Ok(()) | Err(Failed::ConfigUnknown { .. }) => None,
+                };
                 print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
             }
         }
         match outcome {
             Ok(()) => Ok(()),
-            Err(Refused { file, reason }) => bail!("{}: {reason}", file.display()),
+            Err(Failed::Refused { file, reason }) => bail!("{}: {reason}", file.display()),
+            Err(Failed::ConfigUnknown { reason }) => bail!(
+                "{}: without the configuration of spec.configFrom it cannot be said whether a host refuses it: name the whole with --config FILE ({reason})",
+                subject.path.display()
+            ),
         }
     }
 }
 
-/// Why a host refuses the plugin, and the file to blame.
-struct Refused {
-    file: PathBuf,
-    reason: String,
+/// Why the check failed.
+enum Failed {
+    /// A host refuses the plugin.
+    Refused {
+        /// The file to blame.
+        file: PathBuf,
+        reason: String,
+    },
+    /// A host would, with the part of the configuration that is known here.
+    ConfigUnknown { reason: String },
 }
 
 /// Finds out all that is to be known. The outer error is the trouble of this machine. For a manifest that is to be
@@ -111,8 +124,13 @@ async fn fill(
     subject: &Subject,
     scratch: &Path,
     for_manifest: bool,
-) -> Result<Result<(), Refused>> {
-    let refused = |reason: String| Ok(Err(Refused { file: subject.path.clone(), reason }));
+) -> Result<Result<(), Failed>> {
+    let refused = |reason: String| Ok(Err(Failed::Refused { file: subject.path.clone(), reason }));
+    // What a component says with a part of its configuration is not what a host hears.
+    let described = |file: &Path, reason: String| match subject.config_is_whole {
+        true => Failed::Refused { file: file.to_owned(), reason },
+        false => Failed::ConfigUnknown { reason },
+    };
     let inspector = Inspector::new(scratch.to_owned())?;
     let begin = Instant::now();
     let code = match inspector.prepare(subject.wasm.clone()).await {
@@ -135,7 +153,7 @@ async fn fill(
             subject.component(),
             code.digest()
         );
-        return Ok(Err(Refused { file: path.clone(), reason }));
+        return Ok(Err(Failed::Refused { file: path.clone(), reason }));
     }
     if !subject.config_is_whole {
         let text = "spec.configFrom is not read: name the whole configuration with --config FILE";
@@ -143,19 +161,20 @@ async fn fill(
     }
     let answer = match describe::call(&code, &subject.manifest, &subject.config).await {
         Ok(answer) => answer,
-        Err(reason) => return refused(reason),
+        Err(reason) => return Ok(Err(described(&subject.path, reason))),
     };
-    let description = match describe::parse(&answer, code.world()?, &subject.manifest) {
+    let description = match describe::parse(&answer, &code, &subject.manifest) {
         Ok(description) => report.parsed.insert(description),
-        Err(reason) => return refused(reason),
+        Err(reason) => return Ok(Err(described(&subject.path, reason))),
     };
     report.description = Some(serde_json::from_slice::<Box<RawValue>>(&answer)?);
     if for_manifest {
         return Ok(Ok(()));
     }
     let verdict = match &subject.manifest_path {
-        Some(path) => compare(&mut report.warnings, subject, description)
-            .map_err(|reason| Refused { file: path.clone(), reason }),
+        Some(path) => {
+            compare(&mut report.warnings, subject, description).map_err(|reason| described(path, reason))
+        }
         None => {
             let text = "no manifest beside it: it runs without permissions; `pilothouse check FILE --manifest` prints one";
             report.warnings.push(text.to_owned());

@@ -89,7 +89,8 @@ fn sorted(list: &[String]) -> Vec<String> {
 /// The text of a manifest for a component of this file name: its permissions and hosts.
 pub(crate) fn manifest(name: &str, component: &str, description: &Description) -> String {
     let mut text = format!(
-        "apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata:\n  name: {name}\nspec:\n  source:\n    file: {}\n",
+        "apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata:\n  name: {}\nspec:\n  source:\n    file: {}\n",
+        yaml_scalar(name),
         yaml_scalar(component)
     );
     let rules = permissions(description);
@@ -170,7 +171,9 @@ mod tests {
             [ASKS, r#""watches":[{"version":"v1","kind":"Secret","namespaces":["a"]}]"#, r#""watches":[]"#]
         {
             let description = description(fields);
-            let manifest = Manifest::parse(manifest("p", "My p.wasm", &description).as_bytes()).unwrap();
+            // A name that YAML takes for something else.
+            let manifest = Manifest::parse(manifest("null", "My p.wasm", &description).as_bytes()).unwrap();
+            assert_eq!(manifest.name, "null");
             assert_eq!(manifest.source.file.as_deref(), Some("My p.wasm"));
             let grants = Grants::new(manifest.permissions);
             assert!(grants.not_granted(&description.permissions).is_empty());

@@ -1,5 +1,6 @@
 //! [`Report`]: what is known of a checked component, as text and as JSON.
 
+use std::collections::HashSet;
 use std::fmt::{Display, Write as _};
 
 use pilothouse_plugin::{Description, IndexSource, KeyMap, Rule, printable};
@@ -68,10 +69,12 @@ fn export_names(interfaces: &Interfaces) -> Vec<&str> {
 /// Imports with the same meaning, joined: their names and the meaning, in the order of their first.
 fn grouped(interfaces: &Interfaces) -> Vec<(String, &'static str)> {
     let mut groups: Vec<(Vec<&str>, &'static str)> = Vec::new();
+    // One that no host takes may have millions.
+    let mut seen = HashSet::new();
     for import in &interfaces.imports {
         let name = package_or_name(&import.name);
         match groups.iter_mut().find(|(_, meaning)| *meaning == import.meaning) {
-            Some((names, _)) if names.contains(&name) => {}
+            _ if !seen.insert((name, import.meaning)) => {}
             Some((names, _)) => names.push(name),
             None => groups.push((vec![name], import.meaning)),
         }
@@ -137,12 +140,16 @@ fn describe(description: &Description, line: &mut impl FnMut(&str, &dyn Display)
                 let _ = write!(text, ", {what} {selector}");
             }
         }
-        line("watch", &format_args!("{text}, to {}", map(&watch.map)));
+        line(
+            "watch",
+            &format_args!("{text}, to {}", watch.maps.iter().map(map).collect::<Vec<_>>().join(" and ")),
+        );
     }
     for index in &description.indexes {
         let source = match &index.source {
             IndexSource::Path(path) => path.to_string(),
             IndexSource::Label(name) => format!("label {name}"),
+            IndexSource::Annotation(name) => format!("annotation {name}"),
             IndexSource::Owner => "UIDs of owners".to_owned(),
         };
         line("index", &format_args!("{} of {}: {source}", index.name, index.kind));
@@ -163,6 +170,8 @@ fn map(map: &KeyMap) -> String {
         KeyMap::Owner { kind, .. } => format!("the key of its owner ({kind})"),
         KeyMap::Label { name, .. } => format!("the key in label {name}"),
         KeyMap::Field { path, .. } => format!("the keys at {path}"),
+        KeyMap::Annotation { name, .. } => format!("the key in annotation {name}"),
+        KeyMap::AllKeys(kind) => format!("the keys of all {kind}"),
         KeyMap::Handler => "the event handlers".to_owned(),
     }
 }

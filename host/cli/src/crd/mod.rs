@@ -1,7 +1,8 @@
 //! `pilothouse crd`: the CustomResourceDefinitions that the compiler wrote into a component, as YAML.
 
-mod yaml;
+mod definition;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -10,8 +11,9 @@ use clap::Args;
 use serde_json::Value;
 use wasmparser::{Parser, Payload};
 
-use self::yaml::yaml;
+use self::definition::Definition;
 use crate::output::print;
+use crate::yaml::yaml;
 
 /// The custom section of a component that has its definitions: a JSON document a line.
 const SECTION: &str = "pilothouse.crd";
@@ -47,8 +49,8 @@ impl Crd {
 }
 
 /// The definitions in a component, in the order of their names.
-fn definitions(wasm: &[u8]) -> Result<Vec<Value>> {
-    let mut definitions = Vec::new();
+pub(crate) fn definitions(wasm: &[u8]) -> Result<Vec<Value>> {
+    let mut definitions: BTreeMap<String, Definition> = BTreeMap::new();
     // A component holds core modules, and the compiler writes into those.
     for payload in Parser::new(0).parse_all(wasm) {
         let payload = payload.map_err(|error| anyhow!("it is no component: {error}; build it again"))?;
@@ -57,15 +59,20 @@ fn definitions(wasm: &[u8]) -> Result<Vec<Value>> {
             continue;
         }
         for line in section.data().split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let definition: Value = serde_json::from_slice(line).map_err(|error| {
-                anyhow!("its section {SECTION} is damaged: {error}; build it with a matching pilothouse-sdk")
-            })?;
-            definitions.push(definition);
+            let definition = definition::parse(line).with_context(|| format!("its section {SECTION}"))?;
+            let other = definitions.get(definition.name()).filter(|other| **other != definition);
+            if let Some(other) = other {
+                bail!(
+                    "it has two definitions {:?}, of {} and {}, and the second would replace the first; #[derive(Resource)] makes definitions of one version: leave `crd` to one type, and write the others by hand",
+                    definition.name(),
+                    other.versions(),
+                    definition.versions()
+                );
+            }
+            definitions.insert(definition.name().to_owned(), definition);
         }
     }
-    let name = |definition: &Value| definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    definitions.sort_by_key(name);
-    Ok(definitions)
+    Ok(definitions.values().map(serde_json::to_value).collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]
@@ -77,25 +84,45 @@ mod tests {
         let mut section = vec![u8::try_from(SECTION.len()).unwrap()];
         section.extend(SECTION.bytes().chain(content.bytes()));
         let mut wasm = b"\0asm\x01\0\0\0\0".to_vec();
-        wasm.push(u8::try_from(section.len()).unwrap());
+        // Its length in LEB128, of two bytes.
+        let length = section.len();
+        wasm.extend([u8::try_from(length & 0x7f).unwrap() | 0x80, u8::try_from(length >> 7).unwrap()]);
         wasm.extend(section);
         wasm
     }
 
-    #[test]
-    fn definitions_are_lines_of_the_section_in_the_order_of_their_names() {
-        let found =
-            definitions(&module("{\"metadata\":{\"name\":\"b\"}}\n{\"metadata\":{\"name\":\"a\"}}\n"))
-                .unwrap();
-        let names: Vec<&Value> = found.iter().map(|definition| &definition["metadata"]["name"]).collect();
-        assert_eq!(names, ["a", "b"]);
-        assert_eq!(definitions(&module("")).unwrap(), Vec::<Value>::new());
+    fn line(plural: &str, version: &str) -> String {
+        format!(
+            r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{{"name":"{plural}.example.org"}},"spec":{{"group":"example.org","names":{{"plural":"{plural}"}},"scope":"Cluster","versions":[{{"name":"{version}"}}]}}}}"#
+        )
     }
 
     #[test]
-    fn what_is_no_component_or_damaged_is_an_error() {
-        for (wasm, wanted) in [(b"#!/bin/sh".to_vec(), "it is no component"), (module("{\n"), "is damaged")] {
-            let error = definitions(&wasm).unwrap_err().to_string();
+    fn definitions_are_lines_of_the_section_in_the_order_of_their_names() {
+        let (a, b) = (line("a", "v1"), line("b", "v1"));
+        // One that is there twice is the same type, linked twice.
+        let found = definitions(&module(&format!("{b}\n{a}\n{b}\n"))).unwrap();
+        let names: Vec<&str> = found.iter().filter_map(|one| one["metadata"]["name"].as_str()).collect();
+        assert_eq!(names, ["a.example.org", "b.example.org"]);
+        assert!(definitions(&module("")).unwrap().is_empty());
+    }
+
+    #[test]
+    fn two_versions_of_one_kind_are_refused_since_the_second_would_replace_the_first() {
+        let both = format!("{}\n{}\n", line("a", "v1alpha1"), line("a", "v1"));
+        let error = definitions(&module(&both)).unwrap_err().to_string();
+        assert!(error.contains("\"a.example.org\", of v1alpha1 and v1,"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_component_or_no_definition_is_an_error() {
+        let binding = "{\"apiVersion\":\"rbac.authorization.k8s.io/v1\",\"kind\":\"ClusterRoleBinding\"}\n";
+        for (wasm, wanted) in [
+            (b"#!/bin/sh".to_vec(), "it is no component"),
+            (module("{\n"), "pilothouse.crd: it is damaged"),
+            (module(&(line("a", "v1") + "\n" + binding)), "rbac.authorization.k8s.io/v1/ClusterRoleBinding"),
+        ] {
+            let error = format!("{:#}", definitions(&wasm).unwrap_err());
             assert!(error.contains(wanted), "{error}");
         }
     }

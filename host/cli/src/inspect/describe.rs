@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pilothouse_engine::{Code, Instance};
-use pilothouse_plugin::{Description, Manifest, World, printable};
+use pilothouse_engine::{Code, ContractVersion, Instance};
+use pilothouse_plugin::{Description, Manifest, printable};
 use serde_json::{Map, Value};
 
 use super::imports::Imports;
@@ -28,8 +28,17 @@ pub(crate) async fn call(
     })
 }
 
-/// Reads the answer of a component of this world.
-pub(crate) fn parse(answer: &[u8], world: World, manifest: &Manifest) -> Result<Description, String> {
-    let description = Description::parse(answer, world, &manifest.limits.descriptor);
+/// Reads the answer of a component.
+pub(crate) fn parse(answer: &[u8], code: &Code, manifest: &Manifest) -> Result<Description, String> {
+    let world = code.world().map_err(|error| error.to_string())?;
+    let version = code.version().map_err(|error| error.to_string())?;
+    let description =
+        Description::parse(answer, world, &manifest.limits.descriptor).and_then(|description| {
+            // As a host does: handlers of 0.1 are not told which watch an event is of.
+            if version != ContractVersion::V0_1 {
+                description.check_watch_names()?;
+            }
+            Ok(description)
+        });
     description.map_err(|error| format!("describe: {}", printable(&error.to_string())))
 }

@@ -12,12 +12,13 @@ pub(crate) mod watches;
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use hyper::body::Bytes;
 use pilothouse_engine::{Code, Engine, EngineOptions, LoadError};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::hosting::Signals;
 use crate::log_filter::log_filter;
 use crate::worker;
 
@@ -40,11 +41,18 @@ impl Inspector {
     }
 }
 
-/// Runs work of an [`Inspector`]. Warnings of the engine, and what `RUST_LOG` asks for, go to standard error.
+/// Runs work of an [`Inspector`], until it is done or a signal ends it, so that temporary files are removed. Warnings of the
+/// engine, and what `RUST_LOG` asks for, go to standard error.
 pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).without_time();
     // In a test another one may have been there before.
     let _ = tracing_subscriber::registry().with(log_filter("warn")?).with(lines).try_init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("starting the runtime")?.block_on(work)
+    runtime.context("starting the runtime")?.block_on(async {
+        let mut signals = Signals::catch()?;
+        tokio::select! {
+            result = work => result,
+            () = signals.next() => bail!("interrupted"),
+        }
+    })
 }

@@ -1,9 +1,7 @@
 //! [`Resource`]: what a kind's resource is called, as far as that is known without a cluster.
-//!
-//! The plural of every kind of Kubernetes follows from its name, with one exception. That of a CustomResourceDefinition is
-//! the author's choice, and nearly always the same.
 
 use pilothouse_object::Gvk;
+use pilothouse_plugin::guess_plural;
 
 /// The resource of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +14,7 @@ pub(crate) struct Resource {
 impl Resource {
     /// The resource of a kind.
     pub(crate) fn of(kind: &Gvk) -> Self {
-        let plural = plural(&kind.kind);
+        let plural = guess_plural(&kind.kind);
         let namespaced = is_namespaced(&kind.group, &plural);
         Self { plural, namespaced }
     }
@@ -30,17 +28,6 @@ pub(crate) fn is_namespaced(group: &str, plural: &str) -> Option<bool> {
 /// Whether a group is one of Kubernetes itself.
 pub(crate) fn is_builtin(group: &str) -> bool {
     GROUPS.contains(&group)
-}
-
-/// As API servers guess it.
-fn plural(kind: &str) -> String {
-    let kind = kind.to_ascii_lowercase();
-    match kind.as_bytes() {
-        b"endpoints" => kind,
-        [.., b's'] | [.., b'x'] | [.., b'c', b'h'] | [.., b's', b'h'] => format!("{kind}es"),
-        [.., b'y'] => format!("{}ies", &kind[..kind.len() - 1]),
-        _ => format!("{kind}s"),
-    }
 }
 
 /// The groups of Kubernetes.

@@ -1,12 +1,12 @@
 //! [`watched`]: which objects the informers of a plugin would show it, by its description and the permissions of its manifest.
 //!
-//! As a host works it out when it loads the plugin, but without a cluster: the plural of a kind that is not of Kubernetes is
-//! a guess.
+//! By the function by which a host leases informers, but without a cluster: the plural of a kind that is not of Kubernetes is a
+//! guess.
 
 use std::collections::BTreeSet;
 
 use pilothouse_object::Gvk;
-use pilothouse_plugin::{Access, Description, Grants, NoScopes, Place, WatchScope};
+use pilothouse_plugin::{Description, Grants, WatchScope};
 
 use super::resources::Resource;
 
@@ -36,17 +36,12 @@ pub(crate) fn watched<'a>(description: &'a Description, grants: &Grants, most: u
         let mut scopes = scopes(description, grants, most, kind, &resource);
         informers += scopes.as_ref().map_or(0, Vec::len);
         if scopes.is_ok() && informers > most {
-            scopes = Err(Unwatchable::Refused(too_many(informers, most)));
+            let too_many = pilothouse_plugin::Unwatchable::TooMany { count: informers, most };
+            scopes = Err(Unwatchable::Refused(too_many.to_string()));
         }
         Watched { kind, resource, scopes }
     });
     watched.collect()
-}
-
-fn too_many(count: usize, most: usize) -> String {
-    format!(
-        "the permissions need {count} informers or more, one for each namespace or name, and {most} are allowed; grant all namespaces (\"*\"), or raise limits.informers"
-    )
 }
 
 fn scopes(
@@ -56,63 +51,21 @@ fn scopes(
     kind: &Gvk,
     resource: &Resource,
 ) -> Result<Vec<WatchScope>, Unwatchable> {
-    let of_scope = |namespaced| grants.watch_scopes(&kind.group, &resource.plural, namespaced, most);
-    let granted = match resource.namespaced {
+    let of_scope = |namespaced| description.watch_scopes(kind, &resource.plural, namespaced, grants, most);
+    let scopes = match resource.namespaced {
         Some(namespaced) => of_scope(namespaced),
         None => of_scope(true).or_else(|error| of_scope(false).map_err(|_| error)),
     };
-    let wanted = description.watches.iter().filter(|watch| watch.kind == *kind);
-    let unwatchable = |place: Place<'_>| {
-        let reason =
-            format!("cannot watch {kind}: {}", missing(grants, &kind.group, &resource.plural, place));
-        match resource.namespaced {
-            Some(_) => Unwatchable::Refused(reason),
-            None => Unwatchable::PluralUnknown(reason),
-        }
-    };
-    let granted = granted.map_err(|none| match none {
-        NoScopes::TooMany(count) => Unwatchable::Refused(too_many(count, most)),
-        NoScopes::Empty => {
-            let named = wanted.clone().flat_map(|watch| watch.namespaces.iter().flatten()).next();
-            let everywhere =
-                if resource.namespaced == Some(false) { Place::Cluster } else { Place::AllNamespaces };
-            unwatchable(named.map_or(everywhere, |namespace| Place::Namespace(namespace)))
-        }
-    })?;
-    let mut scopes = BTreeSet::new();
-    for watch in wanted {
-        let Some(namespaces) = watch.namespaces.as_ref().filter(|_| resource.namespaced != Some(false))
-        else {
-            scopes.extend(granted.iter().cloned());
-            continue;
-        };
-        for namespace in namespaces {
-            let asked = WatchScope { namespace: Some(namespace.clone()), name: None };
-            let before = scopes.len();
-            let met: BTreeSet<_> = granted.iter().filter_map(|granted| granted.meet(&asked)).collect();
-            if met.is_empty() {
-                return Err(unwatchable(Place::Namespace(namespace)));
-            }
-            scopes.extend(met);
-            if scopes.len() > most && scopes.len() > before {
-                scopes = WatchScope::reduce(scopes).into_iter().collect();
-                if scopes.len() > most {
-                    return Err(Unwatchable::Refused(too_many(scopes.len(), most)));
-                }
+    scopes.map_err(|unwatchable| match unwatchable {
+        pilothouse_plugin::Unwatchable::TooMany { .. } => Unwatchable::Refused(unwatchable.to_string()),
+        pilothouse_plugin::Unwatchable::NotGranted(reason) => {
+            let reason = format!("cannot watch {kind}: {reason}");
+            match resource.namespaced {
+                Some(_) => Unwatchable::Refused(reason),
+                None => Unwatchable::PluralUnknown(reason),
             }
         }
-    }
-    Ok(WatchScope::reduce(scopes))
-}
-
-/// What to grant, so that the objects can be listed and watched.
-fn missing(grants: &Grants, group: &str, resource: &str, place: Place<'_>) -> String {
-    let access = |verb| Access { verb, group, resource, subresource: None, place, name: None };
-    let missing = ["list", "watch"].into_iter().find_map(|verb| grants.check(&access(verb)).err());
-    missing.map_or_else(
-        || "list and watch are granted for different objects; grant both verbs in one rule of spec.permissions".to_owned(),
-        |missing| missing.to_string(),
-    )
+    })
 }
 
 #[cfg(test)]

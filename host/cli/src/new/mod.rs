@@ -100,7 +100,7 @@ impl New {
         drop(staging.keep());
         let (world, _) = self.world.parts();
         print(&format!(
-            "{}: a plugin of the world {world}, with the SDK in {VENDORED}\n\n  cd {}\n  cargo test\n  pilothouse dev\n",
+            "{}: a plugin of the world {world}, with the SDK in {VENDORED}\n\n  cd {}\n  cargo test\n  pilothouse test\n  pilothouse dev\n",
             folder.display(),
             folder.display()
         ))
@@ -128,7 +128,9 @@ impl New {
                 ("name", self.name.clone()),
                 ("crate", file),
                 ("group_yaml", yaml_scalar(&kind.group)),
-                ("singular", kind.kind.to_ascii_lowercase()),
+                ("name_yaml", yaml_scalar(&self.name)),
+                ("kind_yaml", yaml_scalar(&kind.kind)),
+                ("singular_yaml", yaml_scalar(&kind.kind.to_ascii_lowercase())),
                 ("group", kind.group),
                 ("version", kind.version),
                 ("kind", kind.kind),
@@ -148,6 +150,10 @@ impl New {
             rendered("src/greet.rs", include_str!("templates/greet.rs")),
             rendered("src/tests.rs", include_str!("templates/tests.rs")),
             rendered("objects/example.yaml", include_str!("templates/object.yaml")),
+            rendered("fixtures/greets/case.yaml", include_str!("templates/case.yaml")),
+            rendered("fixtures/greets/00-object.yaml", include_str!("templates/object.yaml")),
+            rendered("fixtures/greets/00-assert.yaml", include_str!("templates/assert.yaml")),
+            rendered("fixtures/greets/00-errors.yaml", include_str!("templates/errors.yaml")),
             (format!("{VENDORED}/VERSION"), version()),
         ];
         if self.crd.is_some() {
@@ -210,6 +216,19 @@ mod tests {
                     assert!(text("objects/crd.yaml").contains("name: policies.example.org"));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn names_that_yaml_takes_for_something_else_are_texts() {
+        let crd = Some(CustomKind::parse("example.org/v1/On").unwrap());
+        let new = New { name: "null".to_owned(), world: WorldName::Reconciler, crd, dir: None };
+        let files = new.files();
+        let text = |wanted: &str| &files.iter().find(|(path, _)| path == wanted).unwrap().1;
+        assert_eq!(Manifest::parse(text("null.yaml").as_bytes()).unwrap().name, "null");
+        assert!(text("objects/example.yaml").contains("kind: \"On\"\n"));
+        for line in ["kind: \"On\"\n", "singular: \"on\"\n"] {
+            assert!(text("objects/crd.yaml").contains(line), "{line}");
         }
     }
 

@@ -27,7 +27,7 @@ const KEYWORDS: [&str; 48] = [
 ];
 
 /// Types that the files of a new plugin name beside the kind's own.
-const TYPES: [&str; 26] = [
+const TYPES: [&str; 28] = [
     "Added",
     "BatchReconciler",
     "Config",
@@ -48,12 +48,14 @@ const TYPES: [&str; 26] = [
     "Plugin",
     "Reconciler",
     "Request",
+    "Resource",
     "Result",
     "Self",
     "String",
     "Updated",
     "Vec",
     "Watch",
+    "World",
 ];
 
 /// The name of a plugin and of its crate.
@@ -169,7 +171,7 @@ mod tests {
             let error = CustomKind::parse(text).unwrap_err();
             assert!(error.contains("GROUP/VERSION/KIND"), "{text:?}: {error}");
         }
-        for kind in ["Context", "Plugin", "FooSpec"] {
+        for kind in ["Context", "Plugin", "FooSpec", "Resource", "World"] {
             let error = CustomKind::parse(&format!("example.org/v1/{kind}")).unwrap_err();
             assert!(error.contains(&format!("as My{kind}")), "{error}");
         }

@@ -1,16 +1,52 @@
 //! [`yaml`]: a ServiceAccount, the roles with its rights, and their bindings, as YAML for `kubectl apply`.
+//!
+//! Labels say for which host an object is, and of which output. Applying removes nothing, so a comment at the beginning has
+//! the command that removes what an earlier output gave and this one does not. `kubectl apply --prune` would not: it looks
+//! only into namespaces of which it applies something.
 
 use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
 
 use super::needs::Host;
 use super::rights::{Rights, RoleRule, RoleScope};
 use crate::output::yaml_scalar;
 
+/// The longest value of a label.
+const LONGEST_LABEL: usize = 63;
+
 /// The objects, in a fixed order: the account, then what holds in the cluster, then each namespace.
 pub(crate) fn yaml(host: &Host, rights: &Rights) -> String {
+    let revision = short_digest(&objects(host, rights, ""));
+    let mut instance = format!("{}.{}", host.namespace, host.account);
+    if instance.len() > LONGEST_LABEL {
+        instance = short_digest(&instance);
+    }
+    let of_host =
+        [("app.kubernetes.io/managed-by", "pilothouse-rbac"), ("app.kubernetes.io/instance", &instance)];
+    let mut labels = "  labels:\n".to_owned();
+    let mut selector = String::new();
+    for (name, value) in of_host {
+        let _ = writeln!(labels, "    {name}: {}", yaml_scalar(value));
+        let _ = write!(selector, "{name}={value},");
+    }
+    let _ = writeln!(labels, "    pilothouse.dev/rbac: \"{revision}\"");
+    format!(
+        "# Once it is applied, this removes what an earlier output gave the same host and this one does not:\n\
+         # kubectl delete clusterroles,clusterrolebindings,roles,rolebindings -A -l '{selector}pilothouse.dev/rbac!={revision}'\n{}",
+        objects(host, rights, &labels)
+    )
+}
+
+/// The first 16 hexadecimal digits.
+fn short_digest(text: &str) -> String {
+    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn objects(host: &Host, rights: &Rights, labels: &str) -> String {
     let (namespace, account) = (yaml_scalar(&host.namespace), yaml_scalar(&host.account));
     let mut text = format!(
-        "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  namespace: {namespace}\n  name: {account}\n"
+        "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  namespace: {namespace}\n  name: {account}\n{labels}"
     );
     for (scope, rules) in rights.rules() {
         let (role, name, within) = match &scope {
@@ -25,7 +61,7 @@ pub(crate) fn yaml(host: &Host, rights: &Rights) -> String {
         };
         let head = |kind: &str| {
             format!(
-                "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n{within}  name: {name}\n"
+                "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n{within}  name: {name}\n{labels}"
             )
         };
         text += &head(role);
@@ -70,5 +106,33 @@ mod tests {
         let mut rights = Rights::default();
         of_host(&host, &mut rights).unwrap();
         assert_eq!(yaml(&host, &rights), include_str!("manifest/host.yaml"));
+    }
+
+    #[test]
+    fn labels_are_of_the_host_and_of_the_output_and_never_too_long() {
+        let label = |text: &str, name: &str| {
+            let labels: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix(name)).collect();
+            assert!(labels.len() > 1 && labels.iter().all(|value| *value == labels[0]), "{labels:?}");
+            labels[0].trim_start_matches(": ").trim_matches('"').to_owned()
+        };
+        let host = |account: &str| Host {
+            namespace: "n".repeat(63),
+            account: account.to_owned(),
+            lease: None,
+            admin_tokens: true,
+        };
+        let labels = |host: &Host| {
+            let mut rights = Rights::default();
+            of_host(host, &mut rights).unwrap();
+            let text = yaml(host, &rights);
+            [label(&text, "app.kubernetes.io/instance"), label(&text, "pilothouse.dev/rbac")]
+        };
+        let [one, other] = ["a".repeat(253), "b".repeat(253)].map(|account| labels(&host(&account)));
+        assert!(one.iter().chain(&other).all(|value| value.len() <= LONGEST_LABEL), "{one:?} {other:?}");
+        assert!(one[0] != other[0] && one[1] != other[1]);
+        // Other rights of one host are another output.
+        let fewer = labels(&Host { admin_tokens: false, lease: Some(("a".into(), "b".into())), ..host("a") });
+        let more = labels(&Host { lease: Some(("a".into(), "b".into())), ..host("a") });
+        assert!(fewer[0] == more[0] && fewer[1] != more[1]);
     }
 }

@@ -8,6 +8,7 @@ mod manifest;
 mod needs;
 mod rights;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -27,7 +28,8 @@ use crate::output::print;
 const EXAMPLES: &str = "Examples:
   # A ServiceAccount for a host that runs the plugins of a directory
   kubectl create namespace pilothouse
-  pilothouse rbac plugins | kubectl apply -f -
+  pilothouse rbac plugins > rbac.yaml
+  kubectl apply -f rbac.yaml
 
   # With other names, for a host without leader election
   pilothouse rbac plugins --namespace controllers --service-account host --no-leader-election";
@@ -86,36 +88,37 @@ impl Rbac {
         let mut rights = Rights::default();
         needs::of_host(&host, &mut rights)?;
         let inspector = Inspector::new(self.cache_dir.map_or_else(default_cache_dir, Ok)?)?;
-        for files in plugins(&self.directory)? {
-            let path = files.manifest_path.as_ref().unwrap_or(&files.wasm_path).display().to_string();
-            let plugin = inspect(&inspector, files).await.with_context(|| path.clone())?;
+        for (path, plugin) in plugins(&self.directory, &inspector).await?.into_values() {
             needs::of_plugin(&plugin, &mut rights).context(path)?;
         }
         print(&manifest::yaml(&host, &rights))
     }
 }
 
-/// The plugins of a directory, in the order of their names.
-fn plugins(directory: &Path) -> Result<Vec<Files>> {
+/// The plugins of a directory by their names, each with the file that it is called after. Each is looked into when its
+/// component is read, which nobody keeps: those of a whole directory may be gigabytes.
+async fn plugins(directory: &Path, inspector: &Inspector) -> Result<BTreeMap<String, (String, Plugin)>> {
     // It is read once, by its owner: files are what they are now, and who else may write them is the host's business.
     let rules = Rules { allow_writable: true, ..Rules::default() };
     let mut scanner = Scanner::new(directory.to_owned(), rules);
-    let mut plugins = Vec::new();
+    let mut plugins = BTreeMap::new();
     for _ in 0..MOST_LOOKS {
         for change in scanner.look(Instant::now()).changes {
             match change {
-                Change::Changed(files) => plugins.push(files),
+                Change::Changed(files) => {
+                    let path = files.manifest_path.as_ref().unwrap_or(&files.wasm_path).display().to_string();
+                    let name = files.name.clone();
+                    let plugin = inspect(inspector, files).await.with_context(|| path.clone())?;
+                    plugins.insert(name, (path, plugin));
+                }
                 Change::Broken { file, reason, .. } => bail!("{}: {reason}", file.display()),
                 Change::Unreadable { .. } => {
                     let error = std::fs::read_dir(directory).err().map(|error| format!(": {error}"));
                     let error = error.unwrap_or_default();
                     bail!("{} cannot be read{error}; name a plugin directory", directory.display())
                 }
-                Change::Removed { .. } => {}
-                Change::Synced => {
-                    plugins.sort_by(|a, b| a.name.cmp(&b.name));
-                    return Ok(plugins);
-                }
+                Change::Removed { name } => drop(plugins.remove(&name)),
+                Change::Synced => return Ok(plugins),
             }
         }
     }
@@ -131,9 +134,7 @@ async fn inspect(inspector: &Inspector, files: Files) -> Result<Plugin> {
     let description = match manifest.config_from.is_empty() {
         true => {
             let answer = describe::call(&code, &manifest, &manifest.config).await;
-            let parse = |answer: Vec<u8>| {
-                describe::parse(&answer, code.world().map_err(|e| e.to_string())?, &manifest)
-            };
+            let parse = |answer: Vec<u8>| describe::parse(&answer, &code, &manifest);
             Some(answer.and_then(parse).map_err(|reason| anyhow!(reason))?)
         }
         false => None,

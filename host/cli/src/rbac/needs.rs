@@ -3,6 +3,8 @@
 //! What the host does with its own identity: it lists and watches for all plugins, and makes the live calls of plugins without
 //! a ServiceAccount. Those of a plugin with one are made by impersonation, so the account needs the rights.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, bail};
 use pilothouse_object::Gvk;
 use pilothouse_plugin::{ConfigFrom, Description, Grants, Manifest, Rule, WatchScope};
@@ -180,18 +182,15 @@ fn add_watches(manifest: &Manifest, description: &Description, rights: &mut Righ
 
 /// All that a plugin may be able to watch: of the group of a kind whose plural is not known, or of all groups.
 fn add_all_reads(manifest: &Manifest, kind: Option<&Gvk>, rights: &mut Rights) -> Result<()> {
-    for rule in &manifest.permissions {
-        for group in rule
-            .groups
-            .iter()
-            .filter(|group| kind.is_none_or(|kind| **group == kind.group || *group == EVERY))
-        {
+    for (number, rule) in manifest.permissions.iter().enumerate() {
+        let of_kind = |group: &&str| kind.is_none_or(|kind| *group == kind.group || *group == EVERY);
+        for group in distinct(&rule.groups).into_iter().filter(of_kind) {
             let group = kind.map_or(group, |kind| &kind.group);
-            for resource in rule.resources.iter().filter(|resource| !resource.contains('/')) {
+            for resource in distinct(&rule.resources).into_iter().filter(|resource| !resource.contains('/')) {
                 for verb in
                     [Verb::List, Verb::Watch].into_iter().filter(|verb| has(&rule.verbs, verb.as_str()))
                 {
-                    add_everywhere(rule, group, resource, verb, &manifest.name, rights)?;
+                    add_everywhere((number, rule), group, resource, verb, &manifest.name, rights)?;
                 }
             }
         }
@@ -202,8 +201,9 @@ fn add_all_reads(manifest: &Manifest, kind: Option<&Gvk>, rights: &mut Rights) -
 /// The live calls of a plugin that makes them as the host.
 fn add_live_calls(manifest: &Manifest, rights: &mut Rights) -> Result<()> {
     for (number, rule) in manifest.permissions.iter().enumerate() {
+        let resources = distinct(&rule.resources);
         for (group, resource) in
-            rule.groups.iter().flat_map(|group| rule.resources.iter().map(move |r| (group, r)))
+            distinct(&rule.groups).into_iter().flat_map(|group| resources.iter().map(move |r| (group, *r)))
         {
             if resource.ends_with("/*") {
                 bail!(
@@ -213,7 +213,7 @@ fn add_live_calls(manifest: &Manifest, rights: &mut Rights) -> Result<()> {
             for (_, verb) in LIVE.iter().filter(|(verb, _)| has(&rule.verbs, verb)) {
                 // A permission for some names allows no list, as RBAC does not.
                 if rule.names.is_empty() || !matches!(verb, Verb::List | Verb::DeleteCollection) {
-                    add_everywhere(rule, group, resource, *verb, &manifest.name, rights)?;
+                    add_everywhere((number, rule), group, resource, *verb, &manifest.name, rights)?;
                 }
             }
         }
@@ -223,20 +223,26 @@ fn add_live_calls(manifest: &Manifest, rights: &mut Rights) -> Result<()> {
 
 /// The Kubernetes Events of a plugin that records them as the host. They are written in core/v1, whichever group is granted.
 fn add_events(manifest: &Manifest, rights: &mut Rights) -> Result<()> {
-    for rule in &manifest.permissions {
+    for (number, rule) in manifest.permissions.iter().enumerate() {
         let group = ["", "events.k8s.io"].into_iter().any(|group| has(&rule.groups, group));
         if group && has(&rule.resources, "events") && has(&rule.verbs, "create") && rule.names.is_empty() {
             for verb in [Verb::Create, Verb::Patch] {
-                add_everywhere(rule, "", "events", verb, &format!("{}, Events", manifest.name), rights)?;
+                let reason = format!("{}, Events", manifest.name);
+                add_everywhere((number, rule), "", "events", verb, &reason, rights)?;
             }
         }
     }
     Ok(())
 }
 
+/// The entries of a list of a manifest, each once.
+fn distinct(list: &[String]) -> BTreeSet<&str> {
+    list.iter().map(String::as_str).collect()
+}
+
 /// A verb wherever a rule of a manifest grants it.
 fn add_everywhere(
-    rule: &Rule,
+    (number, rule): (usize, &Rule),
     group: &str,
     resource: &str,
     verb: Verb,
@@ -250,15 +256,29 @@ fn add_everywhere(
         (true, _) => vec![RoleScope::Cluster],
         // Without namespaces a permission is one for cluster-scoped objects, and with some it is none for them.
         (false, []) if namespaced == Some(true) => Vec::new(),
+        (false, []) if group == EVERY || resource.starts_with(EVERY) => {
+            let (field, wildcard) = if group == EVERY { ("groups", group) } else { ("resources", resource) };
+            bail!(
+                "spec.permissions[{number}]: {wildcard:?} in {field} without namespaces has no form in RBAC, which cannot give cluster-scoped objects alone; name each group and resource, or all namespaces (\"*\")"
+            );
+        }
         (false, []) => vec![RoleScope::Cluster],
         (false, _) if namespaced == Some(false) => Vec::new(),
-        (false, some) => some.iter().cloned().map(RoleScope::Namespace).collect(),
+        (false, _) => {
+            let namespaces = distinct(&rule.namespaces).into_iter();
+            namespaces.map(|namespace| RoleScope::Namespace(namespace.to_owned())).collect()
+        }
     };
-    // RBAC does not know the name of an object before it exists.
+    // RBAC does not know the name of an object before it exists. That of one with a subresource is in the path.
+    let is_new = verb == Verb::Create && !resource.contains('/');
     let names: Vec<Option<&str>> = match &*rule.names {
         [] => vec![None],
-        _ if verb == Verb::Create => vec![None],
-        names => names.iter().map(|name| Some(name.as_str())).collect(),
+        // It would be for tokens of every ServiceAccount, too.
+        _ if is_new && resource == EVERY => bail!(
+            "spec.permissions[{number}]: create of \"*\" for some names has no form in RBAC, where it would be for all names of all subresources; name each resource"
+        ),
+        _ if is_new => vec![None],
+        names => distinct(names).into_iter().map(Some).collect(),
     };
     for scope in scopes {
         for name in &names {
@@ -269,127 +289,4 @@ fn add_everywhere(
 }
 
 #[cfg(test)]
-mod tests {
-    use pilothouse_plugin::{DescriptorLimits, World};
-
-    use super::*;
-    use crate::inspect::interfaces::Import;
-
-    fn plugin(spec: &str, watches: &str, imports: &[&str]) -> Plugin {
-        let head = "apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata: {name: p}\nspec:";
-        let text = format!(
-            r#"{{"apiVersion":"pilothouse.dev/describe/v1alpha1","name":"p","watches":[{watches}]}}"#
-        );
-        let description =
-            Description::parse(text.as_bytes(), World::Reconciler, &DescriptorLimits::default());
-        let import =
-            |name: &&str| Import { name: format!("pilothouse:controller/{name}@0.1.0"), meaning: "" };
-        Plugin {
-            manifest: Manifest::parse(format!("{head} {spec}\n").as_bytes()).unwrap(),
-            interfaces: Interfaces { imports: imports.iter().map(import).collect(), ..Interfaces::default() },
-            description: Some(description.unwrap()),
-        }
-    }
-
-    /// A line for each rule: `scope group resources [names] verbs`.
-    fn rules(plugin: &Plugin) -> Result<Vec<String>> {
-        let mut rights = Rights::default();
-        of_plugin(plugin, &mut rights)?;
-        let mut lines = Vec::new();
-        for (scope, rules) in rights.rules() {
-            let scope = match scope {
-                RoleScope::Cluster => "*".to_owned(),
-                RoleScope::Namespace(namespace) => namespace,
-            };
-            for rule in rules {
-                let verbs: Vec<_> = rule.verbs.iter().map(|verb| verb.as_str()).collect();
-                let (resources, names) = (rule.resources.join(","), rule.names.join(","));
-                lines.push(format!("{scope} {} {resources} [{names}] {}", rule.group, verbs.join(",")));
-            }
-        }
-        Ok(lines)
-    }
-
-    const PODS: &str = r#"{"version":"v1","kind":"Pod"}"#;
-    const FOOS: &str = r#"{"group":"example.org","version":"v1","kind":"Foo"}"#;
-
-    #[test]
-    fn a_host_needs_what_it_does_itself_and_no_verb_more() {
-        let spec = r#"{permissions: [
-            {groups: [""], resources: [pods], verbs: [get, list, watch], namespaces: [b, a]},
-            {groups: [""], resources: [nodes], verbs: [get], namespaces: ["*"]},
-            {groups: [""], resources: [configmaps, configmaps/x], verbs: ["*"], namespaces: [a], names: [one]},
-            {groups: [""], resources: [secrets, namespaces], verbs: [get]}]}"#;
-        let watches = ["a  pods [] list,watch", "b  pods [] list,watch"];
-        // Without the import there are no live calls.
-        assert_eq!(rules(&plugin(spec, PODS, &["cache"])).unwrap(), watches);
-        assert_eq!(
-            rules(&plugin(spec, PODS, &["client"])).unwrap(),
-            [
-                "*  namespaces,nodes [] get",
-                "a  configmaps,configmaps/x [] create",
-                "a  configmaps,configmaps/x [one] get,update,patch,delete",
-                "a  pods [] get,list,watch",
-                "b  pods [] get,list,watch",
-            ]
-        );
-    }
-
-    #[test]
-    fn with_an_account_the_host_watches_and_impersonates_exactly_it() {
-        let spec = r#"{serviceAccount: {namespace: a, name: robot}, permissions: [
-            {groups: [""], resources: [pods, events], verbs: ["*"], namespaces: ["*"]}]}"#;
-        assert_eq!(
-            rules(&plugin(spec, PODS, &["client", "events"])).unwrap(),
-            [
-                "*  groups [system:authenticated,system:serviceaccounts,system:serviceaccounts:a] impersonate",
-                "*  pods [] list,watch",
-                "* authorization.k8s.io subjectaccessreviews [] create",
-                "a  serviceaccounts [robot] impersonate",
-            ]
-        );
-    }
-
-    #[test]
-    fn events_and_configuration_need_rights_of_their_own() {
-        let spec = r#"{configFrom: [{secretRef: {namespace: c, name: s}}, {file: /f}], permissions: [
-            {groups: [events.k8s.io], resources: [events], verbs: [create], namespaces: [a]},
-            {groups: [""], resources: [pods], verbs: [list, watch], namespaces: ["*"], names: [one]}]}"#;
-        let pods = r#"{"version":"v1","kind":"Pod","namespaces":["a"]}"#;
-        assert_eq!(
-            rules(&plugin(spec, pods, &["events"])).unwrap(),
-            ["a  events [] create,patch", "a  pods [one] list,watch", "c  secrets [s] list,watch"]
-        );
-        // With a configuration that only a host knows it may watch all that is granted.
-        let unknown = Plugin { description: None, ..plugin(spec, pods, &[]) };
-        assert_eq!(rules(&unknown).unwrap(), ["*  pods [one] list,watch", "c  secrets [s] list,watch"]);
-    }
-
-    #[test]
-    fn a_custom_kind_is_watched_under_the_plural_that_the_permissions_name() {
-        let granted = |resources: &str| {
-            format!(
-                "{{permissions: [{{groups: [example.org], resources: [{resources}], verbs: [list, watch], namespaces: [a]}}]}}"
-            )
-        };
-        let definitions = "* apiextensions.k8s.io customresourcedefinitions [] list,watch";
-        for (resources, wanted) in [
-            ("foos, bars", "a example.org foos [] list,watch"),
-            // Guesses that a cluster may not confirm: all that may be meant.
-            ("fooes, bars", "a example.org bars,fooes [] list,watch"),
-            ("\"*\"", "a example.org * [] list,watch"),
-        ] {
-            assert_eq!(rules(&plugin(&granted(resources), FOOS, &[])).unwrap(), [definitions, wanted]);
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_given_is_an_error_that_names_it() {
-        let error = |spec: &str| rules(&plugin(spec, PODS, &["client"])).unwrap_err().to_string();
-        assert!(error("{}").contains("a host refuses it: cannot watch v1/Pod"));
-        let spec =
-            r#"{permissions: [{groups: [""], resources: [pods, pods/*], verbs: ["*"], namespaces: ["*"]}]}"#;
-        let error = error(spec);
-        assert!(error.contains("spec.permissions[0]: \"pods/*\"") && error.contains("name each"), "{error}");
-    }
-}
+mod tests;

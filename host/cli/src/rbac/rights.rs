@@ -71,10 +71,16 @@ pub(crate) struct RoleRule {
 
 /// Rights, each with those who need it.
 #[derive(Debug, Default)]
-pub(crate) struct Rights(BTreeMap<Right, BTreeSet<String>>);
+pub(crate) struct Rights {
+    rights: BTreeMap<Right, BTreeSet<String>>,
+    /// How often one was added: a manifest can name the same right over and over.
+    added: usize,
+}
 
 /// Rights that are worked with: far more than a cluster can have use for, and some tens of megabytes.
 const MOST: usize = 100_000;
+/// How often rights are added: some seconds.
+const MOST_ADDED: usize = 10 * MOST;
 
 const EVERY: &str = "*";
 
@@ -84,12 +90,13 @@ impl Rights {
     /// # Errors
     /// When there are too many.
     pub(crate) fn add(&mut self, right: Right, reason: &str) -> Result<()> {
-        if self.0.len() >= MOST {
+        self.added += 1;
+        if self.rights.len() >= MOST || self.added > MOST_ADDED {
             bail!(
                 "{reason} needs more than {MOST} single rights: grant all namespaces (\"*\") or all names in its manifest"
             );
         }
-        self.0.entry(right).or_default().insert(reason.to_owned());
+        self.rights.entry(right).or_default().insert(reason.to_owned());
         Ok(())
     }
 
@@ -129,8 +136,8 @@ impl Rights {
     /// The rights without those that a wider one gives; its reasons are theirs, too.
     fn without_covered(&self) -> BTreeMap<Right, BTreeSet<String>> {
         let mut left: BTreeMap<Right, BTreeSet<String>> = BTreeMap::new();
-        for (right, reasons) in &self.0 {
-            let widest = wider(right).into_iter().find(|wider| self.0.contains_key(wider));
+        for (right, reasons) in &self.rights {
+            let widest = wider(right).into_iter().find(|wider| self.rights.contains_key(wider));
             left.entry(widest.unwrap_or_else(|| right.clone())).or_default().extend(reasons.iter().cloned());
         }
         left
@@ -249,5 +256,8 @@ mod tests {
         let error = rights.add(right(MOST), "p").unwrap_err().to_string();
         assert!(error.starts_with("p needs more than 100000"), "{error}");
         assert_eq!(rights.rules().len(), MOST);
+        let mut rights = Rights::default();
+        (0..MOST_ADDED).for_each(|_| rights.add(right(0), "p").unwrap());
+        rights.add(right(0), "p").unwrap_err();
     }
 }

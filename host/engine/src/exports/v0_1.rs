@@ -113,8 +113,7 @@ impl Exports {
 }
 
 fn push(store: &mut Store<StoreState>, object: &Object) -> wasmtime::Result<Resource<Object>> {
-    let own = store.data_mut().handles.push_cached(object.clone())?;
-    Ok(Resource::new_borrow(own.rep()))
+    Ok(store.data_mut().handles.lend_cached(object.clone())?)
 }
 
 fn wit_request(request: &Request<'_>) -> wit::Request {

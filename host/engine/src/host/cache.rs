@@ -9,14 +9,24 @@ use pilothouse_object::{Gvk, Object, ObjectKey};
 
 use super::Refusal;
 
-/// An iterator over the objects of one snapshot, in no particular order. The guest reads it in portions.
-pub trait ObjectCursor: Iterator<Item = Object> + Send {
-    /// The exact number of remaining objects. May examine their metadata, but must not read their bodies.
-    fn remaining(&self) -> usize;
+/// The objects of one snapshot, in no particular order. The guest reads them in portions.
+///
+/// A selector may leave out any number of objects. Therefore both methods report what they look at, so that the caller can
+/// charge that work and end it.
+pub trait ObjectCursor: Send {
+    /// Calls `visit` with the objects that follow, until it breaks; and with none for each object that is looked at and not
+    /// shown.
+    fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>);
+
+    /// The exact number of remaining objects; none when `look` broke, which is called for each object that is looked at.
+    /// May examine their metadata, but must not read their bodies.
+    fn remaining(&self, look: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize>;
+
     /// Whether the objects come in the order of their keys.
     fn is_in_order(&self) -> bool {
         false
     }
+
     /// Called before the engine takes all objects, to sort them. What is returned is told of each one that the guest reads
     /// then.
     fn reader(&mut self) -> Option<ObjectReader> {
@@ -28,8 +38,12 @@ pub trait ObjectCursor: Iterator<Item = Object> + Send {
 pub type ObjectReader = Box<dyn FnMut(&Object) + Send>;
 
 impl ObjectCursor for std::vec::IntoIter<Object> {
-    fn remaining(&self) -> usize {
-        self.len()
+    fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {
+        _ = self.try_for_each(|object| visit(Some(object)));
+    }
+
+    fn remaining(&self, _: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
+        Some(self.len())
     }
 }
 

@@ -37,7 +37,7 @@ pub struct ApiStatus {
 /// The error of a live call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientError {
-    /// The host did not send it, or got no response.
+    /// The host did not send it, or got no response: see [`Refusal`].
     Refused(Refusal),
     /// The API server answered an error.
     Api(ApiStatus),

@@ -37,21 +37,27 @@ pub struct EventOptions {
 }
 
 /// An object that an event refers to.
-#[derive(Debug, Clone)]
-pub enum EventTarget {
-    /// An object whose handle the guest has.
-    Object(Object),
-    /// A reference that the guest wrote itself.
-    Reference {
-        /// The kind of the object.
-        kind: Gvk,
-        /// The key of the object.
-        key: ObjectKey,
-        /// The UID of the object; empty when it is unknown.
-        uid: String,
-        /// The resource version of the object; empty when it is unknown.
-        resource_version: String,
-    },
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventTarget {
+    /// The kind of the object.
+    pub kind: Gvk,
+    /// The key of the object.
+    pub key: ObjectKey,
+    /// The UID of the object; empty when it is unknown.
+    pub uid: String,
+    /// The resource version of the object; empty when it is unknown.
+    pub resource_version: String,
+}
+
+impl From<&Object> for EventTarget {
+    fn from(object: &Object) -> Self {
+        Self {
+            kind: object.gvk(),
+            key: object.key().clone(),
+            uid: object.uid().to_owned(),
+            resource_version: object.resource_version().to_owned(),
+        }
+    }
 }
 
 /// Kubernetes Events of the plugin.

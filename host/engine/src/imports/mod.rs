@@ -3,6 +3,7 @@
 
 mod reading;
 mod resources;
+mod scan;
 mod sorted;
 pub(crate) mod v0_1;
 pub(crate) mod v0_2;

@@ -56,8 +56,6 @@ pub struct NewEvent {
     pub(crate) action: String,
     pub(crate) note: String,
     pub(crate) options: EventOptions,
-    /// Bytes of the annotations.
-    pub(crate) annotation_bytes: usize,
     /// Why it cannot be recorded.
     pub(crate) refusal: Option<Refusal>,
     pub(crate) is_recorded: bool,

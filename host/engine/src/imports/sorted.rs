@@ -2,14 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
 
 use pilothouse_object::Object;
 
+use super::scan::{Scan, remaining};
 use crate::budget::Budget;
 use crate::host::{ObjectCursor, ObjectReader};
-
-/// How many objects are taken in between two looks at the CPU budget.
-const CHECK_EVERY: usize = 1024;
 
 /// Bytes that the host keeps for each object of a sorted snapshot.
 pub(super) const SORTED_BYTES: usize = size_of::<ByKey>();
@@ -18,32 +17,45 @@ pub(super) const SORTED_BYTES: usize = size_of::<ByKey>();
 /// reads only the first ones pays for no more.
 pub(super) struct Sorted {
     heap: BinaryHeap<Reverse<ByKey>>,
-    /// How many are handed out at most.
-    left: usize,
     reader: Option<ObjectReader>,
 }
 
 impl Sorted {
-    /// Takes all objects in, up to `most`: none if there are more, or the budget of the call is used up.
+    /// Takes the first `limit` objects in, of all of them. None if it needs room for more than `most`: for the objects, or for
+    /// twice the limit.
+    ///
+    /// # Errors
+    /// When the budget of the call is used up.
     pub(super) fn new(
         mut objects: Box<dyn ObjectCursor>,
         limit: usize,
         most: usize,
         budget: &Budget,
-    ) -> Result<Self, Unsorted> {
+    ) -> wasmtime::Result<Option<Self>> {
         let reader = objects.reader();
         let mut taken = Vec::new();
-        for object in objects {
-            if taken.len() == most {
-                return Err(Unsorted::TooMany);
+        let mut has_room = true;
+        let mut scan = Scan::new(budget);
+        let room = limit.saturating_mul(2).min(most);
+        objects.visit(&mut |object| {
+            if let Some(object) = object.filter(|_| limit > 0) {
+                if taken.len() == room {
+                    has_room = room / 2 >= limit;
+                    if !has_room {
+                        return ControlFlow::Break(());
+                    }
+                    keep_first(&mut taken, limit);
+                }
+                taken.push(ByKey(object));
             }
-            taken.push(Reverse(ByKey(object)));
-            if taken.len().is_multiple_of(CHECK_EVERY) && !budget.has_left() {
-                return Err(Unsorted::Budget);
-            }
+            scan.look()
+        });
+        scan.end()?;
+        if !has_room {
+            return Ok(None);
         }
-        let left = taken.len().min(limit);
-        Ok(Self { heap: taken.into(), left, reader })
+        keep_first(&mut taken, limit);
+        Ok(Some(Self { heap: taken.into_iter().map(Reverse).collect(), reader }))
     }
 
     /// How many objects it has taken in.
@@ -52,19 +64,20 @@ impl Sorted {
     }
 }
 
-/// Why a snapshot was not sorted.
-pub(super) enum Unsorted {
-    /// It has too many objects.
-    TooMany,
-    /// The CPU budget of the call is used up.
-    Budget,
+/// Drops all objects but the first `limit`.
+fn keep_first(taken: &mut Vec<ByKey>, limit: usize) {
+    if taken.len() > limit {
+        if let Some(last) = limit.checked_sub(1) {
+            taken.select_nth_unstable(last);
+        }
+        taken.truncate(limit);
+    }
 }
 
 impl Iterator for Sorted {
     type Item = Object;
 
     fn next(&mut self) -> Option<Object> {
-        self.left = self.left.checked_sub(1)?;
         let Reverse(ByKey(object)) = self.heap.pop()?;
         if let Some(reader) = &mut self.reader {
             reader(&object);
@@ -74,36 +87,56 @@ impl Iterator for Sorted {
 }
 
 impl ObjectCursor for Sorted {
-    fn remaining(&self) -> usize {
-        self.left
+    fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {
+        _ = self.try_for_each(|object| visit(Some(object)));
+    }
+
+    fn remaining(&self, _: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
+        Some(self.heap.len())
     }
 }
 
-/// The first objects of a cursor that is sorted already.
+/// The first objects of a cursor that is in the order of keys already.
 pub(super) struct First {
     objects: Box<dyn ObjectCursor>,
     left: usize,
 }
 
 impl First {
-    pub(super) fn new(objects: Box<dyn ObjectCursor>, limit: usize) -> Self {
-        let left = objects.remaining().min(limit);
-        Self { objects, left }
+    /// As [`Sorted::new`].
+    pub(super) fn new(
+        objects: Box<dyn ObjectCursor>,
+        limit: usize,
+        most: usize,
+        budget: &Budget,
+    ) -> wasmtime::Result<Option<Self>> {
+        let all = remaining(&*objects, budget)?;
+        let room = limit.saturating_mul(2).min(most);
+        let has_room = all <= room || room / 2 >= limit;
+        Ok(has_room.then_some(Self { objects, left: all.min(limit) }))
     }
-}
 
-impl Iterator for First {
-    type Item = Object;
-
-    fn next(&mut self) -> Option<Object> {
-        self.left = self.left.checked_sub(1)?;
-        self.objects.next()
+    /// How many objects it has.
+    pub(super) fn taken(&self) -> usize {
+        self.left
     }
 }
 
 impl ObjectCursor for First {
-    fn remaining(&self) -> usize {
-        self.left
+    fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {
+        let Self { objects, left } = self;
+        if *left == 0 {
+            return;
+        }
+        objects.visit(&mut |object| {
+            *left -= usize::from(object.is_some());
+            let flow = visit(object);
+            if *left == 0 { ControlFlow::Break(()) } else { flow }
+        });
+    }
+
+    fn remaining(&self, _: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
+        Some(self.left)
     }
 }
 

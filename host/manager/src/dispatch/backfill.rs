@@ -3,17 +3,18 @@
 //! A generation that takes over, and a leader whose term begins, reconcile all cached objects. Their keys are not queued at
 //! once: a thousand plugins that watch a hundred thousand objects would hold as many keys each. Instead each mapped watch
 //! has a cursor over a snapshot of its cache. When the ready keys of the queue become few, a worker maps the next objects
-//! and adds their keys at low priority. So the work is done on the guest threads, in the share of the plugin.
+//! and adds their keys at low priority. So the work is done on the guest threads, in the share of the plugin. A change that
+//! maps to all keys of a kind has them added in the same way ([`Sweep`]); one that comes meanwhile has it done once more.
 //!
 //! Invariant: for each object, either the snapshot has it and its key is added from here, or a listener that was added
 //! before the snapshot was taken gets its change and adds the key. So the key of every object is added after its last
 //! change. A replaced backfill adds nothing more.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use pilothouse_cache::Cursor;
+use pilothouse_cache::{Cursor, Indexer};
 use pilothouse_plugin::WatchSpec;
 
 use crate::dispatch::mapper::Mapper;
@@ -28,28 +29,90 @@ pub(crate) struct BackfillPart {
     pub(crate) mapper: Arc<Mapper>,
     pub(crate) objects: Cursor,
     pub(crate) reason: Reasons,
+    /// The sweep that it is a part of.
+    pub(crate) sweep: Option<Arc<Sweep>>,
+}
+
+/// All cached objects of a watch, whose keys a change of another object has added.
+pub(crate) struct Sweep {
+    pub(crate) watch: WatchSpec,
+    /// The mapper of the watch, which may be the one that wants the sweep.
+    pub(crate) mapper: Weak<Mapper>,
+    pub(crate) indexers: Vec<Arc<Indexer>>,
+    /// Whether it is to be done, after the one that is being done.
+    pub(crate) is_wanted: AtomicBool,
+}
+
+impl Sweep {
+    /// Its parts, from now on; none if it is not wanted.
+    fn begin(self: &Arc<Self>) -> Vec<BackfillPart> {
+        let mapper = self.mapper.upgrade();
+        let Some(mapper) = mapper.filter(|_| self.is_wanted.swap(false, SeqCst)) else { return Vec::new() };
+        let part = |indexer: &Arc<Indexer>| BackfillPart {
+            watch: self.watch.clone(),
+            mapper: Arc::clone(&mapper),
+            objects: indexer.snapshot().cursor(),
+            reason: Reasons::OWNED,
+            sweep: Some(Arc::clone(self)),
+        };
+        self.indexers.iter().map(part).filter(|part| part.objects.at_most() > 0).collect()
+    }
 }
 
 /// What is left to add for one plugin.
 #[derive(Default)]
 pub(crate) struct Backfill {
-    /// The next one last.
-    parts: Mutex<Vec<BackfillPart>>,
-    /// Whether `parts` has entries, readable without its lock.
+    left: Mutex<Left>,
+    /// Whether there is something to add, readable without the lock.
     is_pending: AtomicBool,
+}
+
+#[derive(Default)]
+struct Left {
+    /// The next one last.
+    parts: Vec<BackfillPart>,
+    sweeps: Vec<Arc<Sweep>>,
+}
+
+impl Left {
+    /// Adds the parts of wanted sweeps, behind all others: each has its turn, however often others are wanted.
+    fn begin_sweeps(&mut self) {
+        for sweep in &self.sweeps {
+            let is_of = |part: &BackfillPart| part.sweep.as_ref().is_some_and(|own| Arc::ptr_eq(own, sweep));
+            if !self.parts.iter().any(is_of) {
+                self.parts.splice(0..0, sweep.begin());
+            }
+        }
+    }
 }
 
 impl Backfill {
     /// Begins anew with these parts; returns those that were not finished.
     pub(crate) fn replace(&self, parts: Vec<BackfillPart>) -> Vec<BackfillPart> {
-        let mut present = self.parts.lock();
-        self.is_pending.store(!parts.is_empty(), Ordering::Release);
-        std::mem::replace(&mut *present, parts)
+        let mut left = self.left.lock();
+        let before = std::mem::replace(&mut left.parts, parts);
+        self.update(&left);
+        before
+    }
+
+    /// From now on there are these sweeps. Returns the watches of those that were wanted and had not begun.
+    pub(crate) fn set_sweeps(&self, sweeps: Vec<Arc<Sweep>>) -> Vec<WatchSpec> {
+        let mut left = self.left.lock();
+        let before = std::mem::replace(&mut left.sweeps, sweeps);
+        self.update(&left);
+        let wanted = before.iter().filter(|sweep| sweep.is_wanted.load(SeqCst));
+        wanted.map(|sweep| sweep.watch.clone()).collect()
+    }
+
+    /// Has a sweep done, now or after the one that is being done. Never waits: this runs inside the informers.
+    pub(crate) fn want(&self, sweep: &Sweep) {
+        sweep.is_wanted.store(true, SeqCst);
+        self.is_pending.store(true, SeqCst);
     }
 
     /// Whether there are objects whose keys have not been added.
     pub(crate) fn is_pending(&self) -> bool {
-        self.is_pending.load(Ordering::Acquire)
+        self.is_pending.load(SeqCst)
     }
 
     /// Adds the keys of the next objects, `portion` at most. `false` if there is nothing to add, or another worker is about
@@ -58,16 +121,30 @@ impl Backfill {
         if !self.is_pending() {
             return false;
         }
-        let Some(mut parts) = self.parts.try_lock() else { return false };
-        let Some(part) = parts.last_mut() else { return false };
+        let Some(mut left) = self.left.try_lock() else { return false };
+        left.begin_sweeps();
+        let Some(part) = left.parts.last_mut() else {
+            self.update(&left);
+            return false;
+        };
         part.mapper.queue_all(part.objects.by_ref().take(portion), part.reason);
         if part.objects.at_most() == 0 {
-            parts.pop();
+            left.parts.pop();
         }
-        self.is_pending.store(!parts.is_empty(), Ordering::Release);
+        self.update(&left);
         true
+    }
+
+    /// What is wanted after this looked is shown as pending by whoever wants it.
+    fn update(&self, left: &Left) {
+        self.is_pending.store(false, SeqCst);
+        if !left.parts.is_empty() || left.sweeps.iter().any(|sweep| sweep.is_wanted.load(SeqCst)) {
+            self.is_pending.store(true, SeqCst);
+        }
     }
 }
 
+#[cfg(test)]
+mod sweep_tests;
 #[cfg(test)]
 mod tests;

@@ -54,6 +54,9 @@ pub(crate) trait Guest: Send {
     /// Whether the instance can run another call.
     fn is_usable(&self) -> bool;
 
+    /// Whether it should be replaced nevertheless.
+    fn is_worn_out(&self) -> bool;
+
     /// Bytes of memory that the instance has.
     fn memory(&self) -> usize;
 
@@ -86,7 +89,7 @@ pub(crate) trait Guest: Send {
     fn synced<'a>(&'a mut self, watch: &'a str, call: u64) -> BoxFuture<'a, Result<(), Fault>>;
 
     /// Takes the state for the next generation.
-    fn save(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>>;
+    fn save(&mut self, most: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>>;
 
     /// Gives the state of the generation before; the inner error is the guest's own message.
     fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>>;
@@ -142,6 +145,10 @@ impl Guest for Instance {
         Self::is_usable(self)
     }
 
+    fn is_worn_out(&self) -> bool {
+        Self::is_worn_out(self)
+    }
+
     fn memory(&self) -> usize {
         Self::memory(self)
     }
@@ -179,8 +186,8 @@ impl Guest for Instance {
         Box::pin(Self::synced(self, watch, call))
     }
 
-    fn save(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
-        Box::pin(Self::save(self))
+    fn save(&mut self, most: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
+        Box::pin(Self::save(self, most))
     }
 
     fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>> {

@@ -1,8 +1,8 @@
 //! [`GuestState`]: the state that an instance hands over to the next one of its plugin, of the same or of the next generation.
 //!
 //! A plugin with state has one instance at a time. When that goes while it can run another call (after idle time, or since a
-//! new generation took over), it is asked for its state; the next one gets it before its first call. What is lost with a
-//! fault is lost: state is a cache.
+//! new generation took over), it is asked for its state; the next one gets it before its first call. State is a cache: it is
+//! lost with a fault, when the instance makes room for another plugin's, and while the plugin may not be called.
 //!
 //! Invariant: from the moment an instance goes until its state is there, the lock of the state is held, so that the next
 //! instance waits for it.
@@ -13,7 +13,28 @@ use pilothouse_engine::Fault;
 use tokio::sync::Mutex;
 
 use crate::dispatch::guest::Guest;
+use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
+
+/// An instance that goes. Its code stays mapped until it is gone.
+pub(crate) struct Going {
+    /// There until it is dropped.
+    guest: Option<Box<dyn Guest>>,
+    generation: Arc<Generation>,
+}
+
+impl Going {
+    pub(crate) fn new(guest: Option<Box<dyn Guest>>, generation: Arc<Generation>) -> Self {
+        Self { guest, generation }
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        self.guest = None;
+        self.generation.instance_dropped();
+    }
+}
 
 /// The state of a plugin between two instances.
 #[derive(Default)]
@@ -28,17 +49,17 @@ impl GuestState {
         let _ = self.plugin.set(Weak::clone(plugin));
     }
 
-    /// An instance goes: it is asked for its state, if its plugin goes on.
-    pub(crate) fn save(&self, mut guest: Box<dyn Guest>, most: usize) {
-        let Some(plugin) = self.plugin.get().and_then(Weak::upgrade).filter(|plugin| !plugin.is_stopping())
-        else {
-            return;
-        };
+    /// An instance goes: it is asked for its state, if its plugin goes on and may be called.
+    pub(crate) fn save(&self, mut going: Going) {
+        let plugin = self.plugin.get().and_then(Weak::upgrade);
+        let Some(plugin) = plugin.filter(|plugin| plugin.may_call()) else { return };
+        let most = going.generation.origin.limits.state_bytes;
         // It is free: there is one instance at a time, and this is the one that got the last state.
         let Ok(mut saved) = Arc::clone(&self.saved).try_lock_owned() else { return };
         let saver = Arc::clone(&plugin);
         plugin.spawn(async move {
-            match guest.save().await {
+            let Some(guest) = going.guest.as_mut().filter(|guest| guest.is_usable()) else { return };
+            match guest.save(most).await {
                 Ok(Some(state)) if state.len() > most => {
                     let bytes = state.len();
                     lost(&saver, &format!(
@@ -72,3 +93,6 @@ pub(crate) fn lost(plugin: &Plugin, message: &str) {
     }
     plugin.record_error(message);
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,16 +8,18 @@
 //! the number of changes (`docs/decisions/0002-native-mapping-before-the-ring.md`).
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use pilothouse_cache::{EventFilter as _, Listener};
 use pilothouse_object::{Object, ObjectKey};
 use pilothouse_plugin::{KeyMap, Predicate};
 use pilothouse_workqueue::Priority;
 
+use crate::dispatch::backfill::Sweep;
 use crate::dispatch::leadership_gate::LeadershipGate;
 use crate::dispatch::mapping::{self, Filter, Seen};
 use crate::dispatch::reasons::Reasons;
+use crate::lifecycle::plugin::Plugin;
 use crate::observe::warnings::{DataLimit, Warnings};
 
 /// Keys that are added under one lock of the queue.
@@ -31,9 +33,23 @@ pub(crate) struct Mapper {
     pub(crate) gate: Arc<LeadershipGate>,
     pub(crate) filter: Filter,
     pub(crate) predicates: Vec<Predicate>,
-    pub(crate) map: KeyMap,
-    pub(crate) namespaced_owner: bool,
+    pub(crate) maps: Vec<Mapping>,
     pub(crate) bound: KeyBound,
+    /// The kinds of which all keys are wanted at a change; set when all mappers of the generation are there.
+    pub(crate) sweeps: OnceLock<Sweeps>,
+}
+
+/// A mapping with what the host knows of its kinds.
+pub(crate) struct Mapping {
+    pub(crate) map: KeyMap,
+    /// Whether the owner kind of an owner mapping lives in namespaces.
+    pub(crate) namespaced_owner: bool,
+}
+
+/// What of other kinds a change has reconciled.
+pub(crate) struct Sweeps {
+    pub(crate) plugin: Weak<Plugin>,
+    pub(crate) wanted: Vec<Arc<Sweep>>,
 }
 
 /// The limit of keys that one object maps to.
@@ -46,32 +62,47 @@ pub(crate) struct KeyBound {
 }
 
 impl Mapper {
-    /// A change of an object itself has a reason of its own; one of an object that maps elsewhere is `owned` there.
-    fn reason(&self, own: Reasons) -> Reasons {
-        if matches!(self.map, KeyMap::Itself) { own } else { Reasons::OWNED }
+    /// Whether one of the mappings is that of an object to its own key.
+    pub(crate) fn maps_itself(&self) -> bool {
+        self.maps.iter().any(|mapping| matches!(mapping.map, KeyMap::Itself))
     }
 
-    fn keys(&self, object: &Object, found: &mut dyn FnMut(ObjectKey)) {
+    /// Calls `found` with the keys of an object. A change of the object itself has a reason of its own there; elsewhere it is
+    /// `owned`.
+    fn keys(&self, object: &Object, own: Reasons, found: &mut dyn FnMut(ObjectKey, Reasons)) {
         let mut count = 0_usize;
-        mapping::keys(&self.map, self.namespaced_owner, object, &mut |key| {
-            count += 1;
-            if count <= self.bound.most {
-                found(key);
-            }
-        });
+        for Mapping { map, namespaced_owner } in &self.maps {
+            let reason = if matches!(map, KeyMap::Itself) { own } else { Reasons::OWNED };
+            mapping::keys(map, *namespaced_owner, object, &mut |key| {
+                count += 1;
+                if count <= self.bound.most {
+                    found(key, reason);
+                }
+            });
+        }
         if count > self.bound.most {
             let KeyBound { most, subject, warnings } = &self.bound;
             warnings.exceeded(DataLimit::MappedKeys, *most, subject, object.key());
         }
     }
 
-    fn add(&self, object: &Object, reason: Reasons, priority: Priority) {
-        self.keys(object, &mut |key| self.gate.add(key, reason, priority));
+    fn add(&self, object: &Object, own: Reasons, priority: Priority) {
+        self.keys(object, own, &mut |key, reason| self.gate.add(key, reason, priority));
+        self.sweep();
     }
 
     /// Adds the keys of an object that the cache does not show any more.
-    fn add_gone(&self, object: &Object, reason: Reasons) {
-        self.keys(object, &mut |key| self.gate.add_deleted(key, reason));
+    fn add_gone(&self, object: &Object) {
+        self.keys(object, Reasons::DELETED, &mut |key, reason| self.gate.add_deleted(key, reason));
+    }
+
+    /// Has all keys of the kinds queued that a change maps to. A standby queues all when its term begins.
+    fn sweep(&self) {
+        let Some(sweeps) = self.sweeps.get().filter(|_| self.gate.is_open()) else { return };
+        if let Some(plugin) = sweeps.plugin.upgrade() {
+            sweeps.wanted.iter().for_each(|sweep| plugin.backfill().want(sweep));
+            plugin.start_worker_if_wanted();
+        }
     }
 
     /// Queues the keys of cached objects, as if they were listed for the first time, and returns their number. The gate is
@@ -79,7 +110,11 @@ impl Mapper {
     pub(crate) fn queue_all(&self, objects: impl Iterator<Item = Object>, reason: Reasons) -> usize {
         let mut portion = Portion { gate: &self.gate, keys: Vec::new(), count: 0 };
         for object in objects.filter(|object| self.filter.shows(object)) {
-            self.keys(&object, &mut |key| portion.keys.push((key, reason, Priority::LOW)));
+            if Predicate::all_pass_add(&self.predicates, &object, false) {
+                self.keys(&object, reason, &mut |key, reason| {
+                    portion.keys.push((key, reason, Priority::LOW));
+                });
+            }
             // Workers have taken up the first of them by the time the last is found.
             if portion.keys.len() >= ADDED_AT_ONCE {
                 portion.queue();
@@ -114,71 +149,83 @@ impl Drop for Portion<'_> {
 impl Listener for Mapper {
     fn on_add(&self, object: &Object, is_in_initial_list: bool) {
         // The keys of objects that were there before are added little by little (`backfill.rs`).
-        if !is_in_initial_list && self.filter.shows(object) {
-            self.add(object, self.reason(Reasons::ADDED), Priority::NORMAL);
+        if !is_in_initial_list
+            && self.filter.shows(object)
+            && Predicate::all_pass_add(&self.predicates, object, false)
+        {
+            self.add(object, Reasons::ADDED, Priority::NORMAL);
         }
     }
 
     fn on_update(&self, old: &Object, new: &Object, is_sync: bool) {
         if is_sync {
-            if self.filter.shows(new) && self.predicates.iter().all(|p| p.passes(old, new)) {
+            if self.filter.shows(new) && Predicate::all_pass_update(&self.predicates, Some(old), new) {
                 self.add(new, Reasons::RESYNC, Priority::LOW);
             }
             return;
         }
         let seen = self.filter.update(old, new);
-        let reason = match seen {
+        let (own, passes) = match seen {
             Seen::Nothing => return,
-            Seen::Added => Reasons::ADDED,
-            Seen::Deleted => Reasons::DELETED,
-            Seen::Updated if self.predicates.iter().all(|p| p.passes(old, new)) => Reasons::UPDATED,
-            Seen::Updated => return,
+            Seen::Added => (Reasons::ADDED, Predicate::all_pass_add(&self.predicates, new, false)),
+            Seen::Deleted => (Reasons::DELETED, Predicate::all_pass_delete(&self.predicates, Some(old))),
+            Seen::Updated => (Reasons::UPDATED, Predicate::all_pass_update(&self.predicates, Some(old), new)),
         };
-        let reason = self.reason(reason);
-        let itself = matches!(self.map, KeyMap::Itself);
+        if !passes {
+            return;
+        }
+        let only_itself = matches!(self.maps[..], [Mapping { map: KeyMap::Itself, .. }]);
         if seen == Seen::Deleted {
-            self.add_gone(new, reason);
-            if !itself {
-                self.add_gone(old, reason);
+            self.add_gone(new);
+            if !only_itself {
+                self.add_gone(old);
+                self.sweep();
             }
             return;
         }
-        if itself {
-            self.gate.add(new.key().clone(), reason, Priority::NORMAL);
+        if only_itself {
+            self.gate.add(new.key().clone(), own, Priority::NORMAL);
             return;
         }
         let mut present = Vec::new();
-        self.keys(new, &mut |key| present.push(key));
+        self.keys(new, own, &mut |key, reason| present.push((key, reason)));
         // An object chooses how many keys there are, and this runs inside the informer.
         let set: Option<HashSet<&ObjectKey>> =
-            (present.len() > MOST_SCANNED).then(|| present.iter().collect());
-        self.keys(old, &mut |key| {
-            let is_present = set.as_ref().map_or_else(|| present.contains(&key), |set| set.contains(&key));
+            (present.len() > MOST_SCANNED).then(|| present.iter().map(|(key, _)| key).collect());
+        self.keys(old, own, &mut |key, reason| {
+            let is_present = set
+                .as_ref()
+                .map_or_else(|| present.iter().any(|(there, _)| *there == key), |set| set.contains(&key));
             if !is_present {
                 self.gate.add_deleted(key, reason);
             }
         });
-        for key in present {
+        for (key, reason) in present {
             self.gate.add(key, reason, Priority::NORMAL);
         }
+        self.sweep();
     }
 
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, _: bool) {
-        let itself = matches!(self.map, KeyMap::Itself);
-        // Without a last state only the key is sure.
-        let seen = object.map_or(itself && self.filter.shows_key(key), |object| self.filter.shows(object));
-        if !seen {
+        let itself = self.maps_itself();
+        let is_shown = object.map_or_else(|| self.filter.shows_key(key), |object| self.filter.shows(object));
+        if !is_shown {
             return;
         }
         if itself {
             // Failures of an object that is gone say nothing about another of that name.
             self.gate.queue().forget(key);
         }
-        let reason = self.reason(Reasons::DELETED);
-        match object {
-            Some(object) => self.add_gone(object, reason),
-            None => self.gate.add_deleted(key.clone(), reason),
+        if !Predicate::all_pass_delete(&self.predicates, object) {
+            return;
         }
+        match object {
+            Some(object) => self.add_gone(object),
+            // Without a last state only its own key is sure.
+            None if itself => self.gate.add_deleted(key.clone(), Reasons::DELETED),
+            None => {}
+        }
+        self.sweep();
     }
 }
 
@@ -229,8 +276,8 @@ mod tests {
             gate: Arc::new(gate),
             filter,
             predicates: Vec::new(),
-            map,
-            namespaced_owner: true,
+            maps: vec![Mapping { map, namespaced_owner: true }],
+            sweeps: OnceLock::new(),
             bound: KeyBound { most, subject: "watch of v1/Pod".to_owned(), warnings },
         };
         (mapper, queue)

@@ -1,8 +1,8 @@
 //! From a change of a watched object to keys of the plugin's queue: filters, predicates and mappings, all on the host.
 //!
 //! An update is seen through the filters as client-go's filtering handler sees it: an object that comes into view is added,
-//! one that goes out of view is deleted. Predicates apply to updates alone, and all must hold. Owner, label and field
-//! mappings give the keys of the old **and** the new object.
+//! one that goes out of view is deleted. Predicates judge the event that the filters show, and all must pass. Mappings to other
+//! keys give those of the old **and** the new object.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Filter {
         match event {
             Event::Updated { old: Some(old), new } => match self.update(&old, &new) {
                 Seen::Nothing => None,
-                Seen::Added => Some(Event::Added { object: new, initial: false }),
+                Seen::Added => Some(Event::Added { object: new, initial: false, updated: false }),
                 Seen::Updated => Some(Event::Updated { old: Some(old), new }),
                 Seen::Deleted => Some(Event::Deleted {
                     key: new.key().clone(),
@@ -104,11 +104,13 @@ impl EventFilter for Filter {
 }
 
 /// Calls `found` with the keys that an object stands for; `namespaced_owner` tells whether the owner kind of an owner
-/// mapping lives in namespaces.
+/// mapping lives in namespaces. All keys of a kind are not an object's own, and are found elsewhere ([`Sweep`]).
+///
+/// [`Sweep`]: crate::dispatch::backfill::Sweep
 pub(crate) fn keys(map: &KeyMap, namespaced_owner: bool, object: &Object, found: &mut dyn FnMut(ObjectKey)) {
     match map {
         KeyMap::Itself => found(object.key().clone()),
-        KeyMap::Handler => {}
+        KeyMap::Handler | KeyMap::AllKeys(_) => {}
         KeyMap::Owner { group, kind, controller_only } => {
             for owner in object.owner_references() {
                 let same_group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group) == group;
@@ -121,6 +123,11 @@ pub(crate) fn keys(map: &KeyMap, namespaced_owner: bool, object: &Object, found:
         }
         KeyMap::Label { name, same_namespace } => {
             if let Some(value) = object.label(name) {
+                value_key(&value, *same_namespace, object, found);
+            }
+        }
+        KeyMap::Annotation { name, same_namespace } => {
+            if let Some(value) = object.annotation(name) {
                 value_key(&value, *same_namespace, object, found);
             }
         }
@@ -222,8 +229,8 @@ mod tests {
         let key = || web().key().clone();
         let deleted = |object| Event::Deleted { key: key(), object, final_state_unknown: false };
         let cases = [
-            (Event::Added { object: web(), initial: true }, "added"),
-            (Event::Added { object: db(), initial: false }, "nothing"),
+            (Event::Added { object: web(), initial: true, updated: false }, "added"),
+            (Event::Added { object: db(), initial: false, updated: false }, "nothing"),
             (Event::Updated { old: Some(web()), new: web() }, "updated"),
             (Event::Updated { old: Some(db()), new: web() }, "added"),
             (Event::Updated { old: Some(web()), new: db() }, "deleted"),

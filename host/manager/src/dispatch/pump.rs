@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::first_list::FirstList;
 use self::retries::Retries;
-use self::undelivered::Undelivered;
+use self::undelivered::{Leftover, Undelivered};
 use crate::dispatch::call_id::next_call_id;
 use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::mapping::Filter;
@@ -75,9 +75,6 @@ enum Delivered {
     /// No call began: the pump is to end, or the host may call no guests.
     NotCalled,
 }
-
-/// Events that a pump had not delivered when it ended, in order.
-type Leftover = Vec<Event>;
 
 /// A pump, as its generation makes it.
 pub(crate) struct PumpSpec {
@@ -120,17 +117,18 @@ impl Pump {
     /// Begins to deliver. `predecessor` is the pump of this watch in the generation before, which was cancelled.
     pub(crate) fn start(spec: PumpSpec, predecessor: Option<&Self>) -> Arc<Self> {
         let mut undelivered = Undelivered::default();
+        let retries = Retries::new(&spec.generation.description.rate_limiter);
         if let Some(predecessor) = predecessor {
-            predecessor.hand_over(&mut undelivered);
+            let left = predecessor.hand_over(&mut undelivered);
+            retries.adopt(left.failing);
             // Another watch, under other grants, may have taken them in.
-            let events = std::mem::take(&mut undelivered.events);
-            undelivered.events = events.into_iter().filter_map(|event| spec.filter.show(event)).collect();
+            undelivered.push_older(left.events.into_iter().filter_map(|event| spec.filter.show(event)));
         }
         // What the pump before held back is for this one: another version may handle it.
         spec.ring.release_all();
         let handles_batches = spec.generation.handles_batches;
         let pump = Arc::new(Self {
-            retries: Retries::new(&spec.generation.description.rate_limiter),
+            retries,
             batch: AtomicUsize::new(if handles_batches { MAX_BATCH } else { 1 }),
             tells_first_list: AtomicBool::new(handles_batches),
             state: Mutex::new(PumpState::Idle(undelivered)),
@@ -163,15 +161,20 @@ impl Pump {
         plugin.spawn(Arc::clone(self).run(undelivered));
     }
 
+    /// Whether there are failed events that wait, and whether one of them is due within this time.
+    pub(crate) fn retries(&self, time: Duration) -> (bool, bool) {
+        self.retries.view(time)
+    }
+
     /// Leaves what was not delivered to the pump of the next generation, now or when the task ends.
-    fn hand_over(&self, next: &mut Undelivered) {
+    fn hand_over(&self, next: &mut Undelivered) -> Leftover {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, PumpState::Ended) {
             PumpState::Idle(mut undelivered) => {
                 // The ring wakes its pump while it is emptied.
                 drop(state);
                 next.predecessor = undelivered.predecessor.take();
-                next.events.extend(self.leftover(undelivered));
+                return self.leftover(undelivered);
             }
             PumpState::Running(_) => {
                 let (sender, receiver) = oneshot::channel();
@@ -180,6 +183,7 @@ impl Pump {
             }
             PumpState::Ended => {}
         }
+        Leftover::default()
     }
 
     /// Whether the pump is to begin no call.
@@ -233,17 +237,17 @@ impl Pump {
                 events.append(&mut batch.take());
             }
         }
-        events
+        Leftover { events, failing: self.retries.take_failing() }
     }
 
     /// Delivers events until there is none, or the pump is to end.
     async fn deliver_all(self: &Arc<Self>, undelivered: &mut Undelivered) {
         if let Some(predecessor) = &mut undelivered.predecessor {
-            let events = predecessor.await.unwrap_or_default();
+            let left = predecessor.await.unwrap_or_default();
             undelivered.predecessor = None;
-            // They are older, and another watch, under other grants, may have taken them in.
-            let events = events.into_iter().filter_map(|event| self.spec.filter.show(event));
-            events.rev().for_each(|event| undelivered.events.push_front(event));
+            self.retries.adopt(left.failing);
+            // Another watch, under other grants, may have taken them in.
+            undelivered.push_older(left.events.into_iter().filter_map(|event| self.spec.filter.show(event)));
         }
         if !self.deliver_waiting(undelivered).await {
             return;
@@ -269,13 +273,14 @@ impl Pump {
         // So many events are delivered one by one, since a call with all of them faulted.
         let mut alone = 0_usize;
         'batches: while !undelivered.events.is_empty() {
-            let batch = self.next_batch(&undelivered.events, alone > 0);
             let (mut wait, mut unanswered) = (SHORTEST_RETRY, 0);
             loop {
                 let permit = plugin.quarantine_pause(CallKind::Event, || warm.release()).await;
                 if !self.may_call().await {
                     return false;
                 }
+                // After a quarantine one event tries the plugin.
+                let batch = self.next_batch(&undelivered.events, alone > 0 || permit.is_probe());
                 let mut failed = Vec::new();
                 match AssertUnwindSafe(self.deliver(&mut warm, &batch, &mut failed)).catch_unwind().await {
                     Ok(Delivered::Later) => {}
@@ -296,13 +301,20 @@ impl Pump {
                         } else {
                             self.faulted(undelivered, &batch);
                         }
-                        break;
+                        alone = alone.saturating_sub(batch.len());
+                        continue 'batches;
                     }
                     Err(panic) => {
                         warm.release();
                         plugin.task_panicked("the delivery of an event", &*panic);
+                        if batch.len() > 1 {
+                            alone = batch.len();
+                            continue 'batches;
+                        }
                         undelivered.events.drain(..batch.len());
-                        break;
+                        self.faulted(undelivered, &batch);
+                        alone = alone.saturating_sub(1);
+                        continue 'batches;
                     }
                 }
                 drop(permit);
@@ -310,7 +322,6 @@ impl Pump {
                 self.pause(wait).await;
                 wait = (wait * 2).min(LONGEST_RETRY);
             }
-            alone = alone.saturating_sub(batch.len());
         }
         true
     }
@@ -340,22 +351,19 @@ impl Pump {
         if batch.len() == most {
             self.batch.store((most * 2).min(MAX_BATCH), Relaxed);
         }
-        for (event, delay) in failed {
-            self.try_again(event, delay, &mut undelivered.events);
-        }
+        self.try_again(failed, undelivered);
     }
 
     /// A call faulted, or was not answered for long.
     fn faulted(self: &Arc<Self>, undelivered: &mut Undelivered, batch: &[Event]) {
         let PumpSpec { plugin, generation, ring, .. } = &self.spec;
-        for event in batch {
-            if generation.handles_batches {
-                let delay = self.retries.failed(event.key(), Duration::ZERO);
-                self.try_again(event.clone(), delay, &mut undelivered.events);
-            } else {
-                undelivered.keep_faulted(event.clone(), false, plugin, ring);
-            }
+        if !generation.handles_batches {
+            return batch
+                .iter()
+                .for_each(|event| undelivered.keep_faulted(event.clone(), false, plugin, ring));
         }
+        let failed = |event: &Event| (event.clone(), self.retries.failed(event.key(), Duration::ZERO));
+        self.try_again(batch.iter().map(failed).collect(), undelivered);
     }
 
     /// Waits before another try; no longer than the pump lives.
@@ -385,7 +393,9 @@ impl Pump {
         failed: &mut Vec<(Event, Duration)>,
     ) -> Delivered {
         let PumpSpec { plugin, generation, .. } = &self.spec;
-        if !batch.iter().any(|event| self.passing(event).is_some()) {
+        let dropped = batch.iter().filter(|event| self.passing(event).is_none());
+        let dropped = dropped.inspect(|event| self.retries.handled(event.key())).count();
+        if dropped == batch.len() {
             return Delivered::Answered;
         }
         // The wait may be long: what is checked after it holds when the call begins.
@@ -458,6 +468,7 @@ impl Pump {
         plugin.metrics().failed_events.inc();
         plugin.record_error(&format!("{key}: {message}"));
         let (kind, retry_in) = if failure.terminal {
+            self.retries.handled(key);
             ("terminal", None)
         } else {
             ("transient", Some(self.retries.failed(key, failure.retry_after.unwrap_or_default())))
@@ -526,13 +537,16 @@ impl Pump {
         if !self.spec.filter.shows_key(event.key()) {
             return None;
         }
-        Some(match event {
-            Event::Added { object, initial } => engine::Event::Added { object, initial: *initial },
-            Event::Updated { old: Some(old), new }
-                if !self.spec.predicates.iter().all(|p| p.passes(old, new)) =>
-            {
-                return None;
-            }
+        let all = &self.spec.predicates;
+        // One that was told in vain may be merged with its opposite, and look as if nothing had changed.
+        let passes = self.retries.is_failing(event.key())
+            || match event {
+                Event::Added { object, updated, .. } => Predicate::all_pass_add(all, object, *updated),
+                Event::Updated { old, new } => Predicate::all_pass_update(all, old.as_ref(), new),
+                Event::Deleted { object, .. } => Predicate::all_pass_delete(all, object.as_ref()),
+            };
+        passes.then_some(match event {
+            Event::Added { object, initial, .. } => engine::Event::Added { object, initial: *initial },
             Event::Updated { old, new } => engine::Event::Updated { old: old.as_ref(), new },
             Event::Deleted { key, object, final_state_unknown } => engine::Event::Deleted {
                 kind: &self.spec.kind,
@@ -546,5 +560,7 @@ impl Pump {
 
 #[cfg(test)]
 mod batch_tests;
+#[cfg(test)]
+mod retry_tests;
 #[cfg(test)]
 mod tests;

@@ -97,6 +97,10 @@ impl Guest for RecordedGuest {
         self.guest.is_usable()
     }
 
+    fn is_worn_out(&self) -> bool {
+        self.guest.is_worn_out()
+    }
+
     fn memory(&self) -> usize {
         self.guest.memory()
     }
@@ -134,8 +138,8 @@ impl Guest for RecordedGuest {
         Box::pin(self.tape.synced(watch, call, self.guest.synced(watch, call)))
     }
 
-    fn save(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
-        Box::pin(self.tape.save(self.guest.save()))
+    fn save(&mut self, most: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
+        Box::pin(self.tape.save(most, self.guest.save(most)))
     }
 
     fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>> {

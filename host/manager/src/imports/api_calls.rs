@@ -21,7 +21,7 @@ use pilothouse_engine::{
     HANDLE_BYTES, PatchKind, Refusal, StatusCause, VersionMatch,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
-use pilothouse_plugin::{Access, Grants, Place};
+use pilothouse_plugin::{Access, Grants, Place, guess_plural};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
@@ -222,6 +222,7 @@ impl ApiCalls {
         };
         let mut items = Vec::new();
         let mut room = max_bytes;
+        let mut has_room = true;
         // Servers ignore the limit of a list from version "0", and answer with all objects.
         let mut keep = |object: Object| match room.checked_sub(object.json().len() + HANDLE_BYTES) {
             Some(left) => {
@@ -230,15 +231,18 @@ impl ApiCalls {
                 Ok(())
             }
             // The rest is not downloaded.
-            None => Err(Error::Request(format!(
-                "the page exceeds the {max_bytes} bytes that the call has left for objects (limits.handleBytes): ask for \
-                 smaller pages with a limit and without a resourceVersion, drop objects, or read the cache"
-            ))),
+            None => {
+                has_room = false;
+                Err(Error::Request(format!(
+                    "the page exceeds the {max_bytes} bytes that the call has left for objects (limits.handleBytes): ask \
+                     for smaller pages with a limit and without a resourceVersion, drop objects, or read the cache"
+                )))
+            }
         };
         let page =
             self.client.list_page_until(resource, options.namespace.as_deref(), &params, &mut keep).await;
         settle(permit, &page);
-        let meta = page.map_err(|e| api_error(&e))?;
+        let meta = page.map_err(|e| if has_room { api_error(&e) } else { Refusal::over_limit(e).into() })?;
         Ok(ClientAnswer::Page {
             items,
             continue_token: Some(meta.continue_token).filter(|token| !token.is_empty()),
@@ -298,7 +302,7 @@ impl ApiCalls {
             ClientVerb::Create(body) if let Some(key) = &options.target => {
                 let created = self.client.create_subresource(resource, key, body, &params).await;
                 settle(permit, &created);
-                // It is no object of its own, so no cache will show it.
+                // It is no object of its own. What it does to its object is not known, and is not waited for.
                 return created.map(ClientAnswer::Object).map_err(|e| api_error(&e));
             }
             ClientVerb::Create(body) => {
@@ -382,16 +386,6 @@ fn place<'a>(resource: &ApiResource, namespace: Option<&'a str>) -> Place<'a> {
         _ if !resource.namespaced => Place::Cluster,
         Some(namespace) => Place::Namespace(namespace),
         None => Place::AllNamespaces,
-    }
-}
-
-/// How a kind's resource is most likely called, for the text of a refusal.
-fn guess_plural(kind: &str) -> String {
-    let kind = kind.to_ascii_lowercase();
-    match kind.as_bytes() {
-        [.., b's'] | [.., b'x'] | [.., b'c', b'h'] | [.., b's', b'h'] => format!("{kind}es"),
-        [.., b'y'] => format!("{}ies", &kind[..kind.len() - 1]),
-        _ => format!("{kind}s"),
     }
 }
 

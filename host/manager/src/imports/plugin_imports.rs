@@ -16,7 +16,7 @@ use pilothouse_engine::{
     MetricSpec, ObjectCursor, QueueImports, Refusal, RefusalReason, SystemImports, WaitFuture,
 };
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
-use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility, WatchSpec, printable};
+use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility, WatchSpec, printable, selector_terms};
 use pilothouse_workqueue::{Priority, Queue};
 use tokio::time::Instant;
 
@@ -41,6 +41,8 @@ pub(crate) struct PluginImports {
     pub(crate) queue: Queue<ObjectKey, Reasons>,
     /// Keys that the queue may hold when the guest adds another.
     pub(crate) queue_depth: usize,
+    /// Terms that the label selector of a query may have.
+    pub(crate) selector_terms: usize,
     pub(crate) api_calls: ApiCalls,
     /// Records the Events of guests.
     pub(crate) events: Arc<PluginEvents>,
@@ -310,6 +312,13 @@ impl CacheImports for PluginImports {
 
     fn cache_list(&self, kind: &Gvk, query: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
         let view = self.view(kind)?;
+        let (terms, most) = (selector_terms(query.label_selector), self.selector_terms);
+        if terms > most {
+            return Err(Refusal::over_limit(format_args!(
+                "the label selector has {terms} terms, values of sets included, at most {most} are allowed \
+                 (limits.selectorTerms): use an index, or raise the limit"
+            )));
+        }
         let selector: LabelSelector = query.label_selector.parse().map_err(|e| invalid(&e))?;
         let namespace = Some(query.namespace).filter(|ns| !ns.is_empty());
         view.check_list(&self.api_calls, namespace)?;
@@ -403,7 +412,7 @@ impl EventImports for PluginImports {
 
 impl MetricImports for PluginImports {
     fn metric_declare(&self, spec: MetricSpec) -> Result<Arc<dyn GuestMetric>, Refusal> {
-        self.metrics.declare(spec, self.metric_series)
+        self.metrics.declare(spec, self.generation, self.metric_series)
     }
 }
 

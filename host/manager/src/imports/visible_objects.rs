@@ -3,6 +3,7 @@
 //! Invariant: every object that it hands out is one that the plugin's grants let it see. Nothing is copied beforehand; the
 //! snapshot is held until the cursor is dropped, at the latest when the guest's call ends.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pilothouse_cache::{Cursor, InformerId};
@@ -17,60 +18,73 @@ pub(crate) type ShownCursor = (Cursor, Arc<[InformerId]>);
 pub(crate) struct VisibleObjects {
     /// The cursors that are left, the next one last.
     cursors: Vec<ShownCursor>,
-    /// Whether the cursors leave out objects by their labels or namespace.
-    selects: bool,
+    shown: Shown,
+}
+
+/// Which objects are shown.
+struct Shown {
+    selector: LabelSelector,
     seen: Visibility,
     /// Only objects of this namespace.
     namespace: Option<Box<str>>,
 }
 
+impl Shown {
+    /// Whether all objects are shown that no other cursor has.
+    fn has_all(&self) -> bool {
+        self.selector.is_empty() && self.namespace.is_none() && self.seen.sees_all()
+    }
+
+    /// Whether an object is visible and of those that were asked for, and was not shown by another cursor. Keys and labels
+    /// lie beside the body, which is not unpacked for this.
+    fn has(&self, before: &[InformerId], object: &Object) -> bool {
+        self.namespace.as_deref().is_none_or(|namespace| object.namespace() == Some(namespace))
+            && self.seen.sees(object.key())
+            && !before.iter().any(|id| id.covers(object.key()))
+            && (self.selector.is_empty() || self.selector.matches(object))
+    }
+}
+
 impl VisibleObjects {
     pub(crate) fn new(
-        cursors: Vec<ShownCursor>,
+        mut cursors: Vec<ShownCursor>,
         selector: LabelSelector,
         seen: Visibility,
         namespace: Option<&str>,
     ) -> Self {
-        let selects = !selector.is_empty() || namespace.is_some();
-        let selected = cursors.into_iter().rev();
-        let cursors = selected.map(|(cursor, before)| (cursor.select(selector.clone()), before)).collect();
-        Self { selects, cursors, seen, namespace: namespace.map(Box::from) }
-    }
-}
-
-/// Whether an object is visible and of the namespace that was asked for, and was not shown by another cursor.
-fn is_shown(seen: &Visibility, namespace: Option<&str>, before: &[InformerId], object: &Object) -> bool {
-    namespace.is_none_or(|namespace| object.namespace() == Some(namespace))
-        && seen.sees(object.key())
-        && !before.iter().any(|id| id.covers(object.key()))
-}
-
-impl Iterator for VisibleObjects {
-    type Item = Object;
-
-    fn next(&mut self) -> Option<Object> {
-        let (seen, namespace) = (&self.seen, self.namespace.as_deref());
-        loop {
-            let (cursor, before) = self.cursors.last_mut()?;
-            if let Some(object) = cursor.find(|object| is_shown(seen, namespace, before, object)) {
-                return Some(object);
-            }
-            self.cursors.pop();
-        }
+        cursors.reverse();
+        Self { cursors, shown: Shown { selector, seen, namespace: namespace.map(Box::from) } }
     }
 }
 
 impl ObjectCursor for VisibleObjects {
-    fn remaining(&self) -> usize {
-        let count = |(cursor, before): &ShownCursor| {
-            if !self.selects && self.seen.sees_all() && before.is_empty() {
-                return cursor.at_most();
+    fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {
+        while let Some((cursor, before)) = self.cursors.last_mut() {
+            for object in cursor {
+                let is_shown = self.shown.has(before, &object);
+                if visit(is_shown.then_some(object)).is_break() {
+                    return;
+                }
             }
-            // Keys and labels lie beside the body, which is not unpacked for this.
-            let namespace = self.namespace.as_deref();
-            cursor.clone().filter(|object| is_shown(&self.seen, namespace, before, object)).count()
-        };
-        self.cursors.iter().map(count).sum()
+            self.cursors.pop();
+        }
+    }
+
+    fn remaining(&self, look: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
+        let mut remaining = 0;
+        for (cursor, before) in &self.cursors {
+            if self.shown.has_all() && before.is_empty() {
+                remaining += cursor.at_most();
+                continue;
+            }
+            for object in cursor.clone() {
+                remaining += usize::from(self.shown.has(before, &object));
+                if look().is_break() {
+                    return None;
+                }
+            }
+        }
+        Some(remaining)
     }
 }
 
@@ -108,6 +122,23 @@ mod tests {
         Grants::new(vec![rule]).visibility("list", "", "configmaps")
     }
 
+    fn next(objects: &mut VisibleObjects) -> Option<Object> {
+        let mut next = None;
+        objects.visit(&mut |object| {
+            next = object;
+            if next.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        next
+    }
+
+    fn all(mut objects: VisibleObjects) -> Vec<Object> {
+        std::iter::from_fn(|| next(&mut objects)).collect()
+    }
+
+    fn remaining(objects: &VisibleObjects) -> usize {
+        objects.remaining(&mut || ControlFlow::Continue(())).unwrap()
+    }
+
     #[test]
     fn what_remains_is_exact_whatever_is_left_out() {
         let indexer = indexer();
@@ -121,14 +152,14 @@ mod tests {
             let cursor = vec![(indexer.snapshot().cursor(), Arc::default())];
             let mut objects = VisibleObjects::new(cursor, selector.parse().unwrap(), seen(namespaces), None);
             for taken in 0..wanted {
-                assert_eq!(objects.remaining(), wanted - taken, "{namespaces:?} {selector:?}");
-                let object = objects.next().unwrap();
+                assert_eq!(remaining(&objects), wanted - taken, "{namespaces:?} {selector:?}");
+                let object = next(&mut objects).unwrap();
                 assert!(
                     namespaces == ["*"] || namespaces.contains(&object.namespace().unwrap()),
                     "{object:?}"
                 );
             }
-            assert_eq!((objects.next().map(|o| o.key().clone()), objects.remaining()), (None, 0));
+            assert_eq!((next(&mut objects).map(|o| o.key().clone()), remaining(&objects)), (None, 0));
         }
     }
 
@@ -142,8 +173,8 @@ mod tests {
             (indexer.snapshot().cursor(), Arc::new([of_n1]) as Arc<[_]>),
         ];
         let objects = VisibleObjects::new(cursors, LabelSelector::default(), seen(&["*"]), None);
-        assert_eq!(objects.remaining(), 30);
-        let keys: Vec<_> = objects.map(|object| object.key().clone()).collect();
+        assert_eq!(remaining(&objects), 30);
+        let keys: Vec<_> = all(objects).iter().map(|object| object.key().clone()).collect();
         assert!(keys[..10].iter().all(|key| key.namespace() == Some("n1")), "{keys:?}");
         assert_eq!((keys.len(), keys.iter().collect::<HashSet<_>>().len()), (30, 30));
     }
@@ -156,6 +187,6 @@ mod tests {
         for object in indexer.list() {
             indexer.delete(object.key());
         }
-        assert_eq!((objects.remaining(), objects.count()), (30, 30));
+        assert_eq!((remaining(&objects), all(objects).len()), (30, 30));
     }
 }

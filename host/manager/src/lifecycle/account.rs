@@ -28,7 +28,7 @@ impl Loader {
         let (mut needed, mut asked) = (Vec::new(), Vec::new());
         let mut rights = HashMap::new();
         for (kind, resource) in resources {
-            let scopes = leasing.scopes(kind, resource).map_err(Refused::manifest)?;
+            let scopes = leasing.scopes(kind, resource).map_err(|e| Refused::manifest(e.to_string()))?;
             let review = |verb: &'static str, scope: &WatchScope| {
                 self.reviews.review(Question {
                     account: account.clone(),

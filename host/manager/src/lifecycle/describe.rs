@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use pilothouse_engine::FaultKind;
-use pilothouse_plugin::{Description, Grants, World, printable};
+use pilothouse_engine::{ContractVersion, FaultKind};
+use pilothouse_plugin::{Description, Grants, printable};
 
 use crate::dispatch::guest::Component;
 use crate::imports::describe_imports::DescribeImports;
 use crate::imports::plugin_imports::PluginImports;
+use crate::lifecycle::generation::ComponentTraits;
 use crate::lifecycle::load::{Load, LoadFailure, Loader};
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::warnings::Warnings;
@@ -22,12 +23,19 @@ impl Loader {
         plugin: &Plugin,
         load: &Load<'_>,
         code: &Arc<dyn Component>,
-        world: World,
+        traits: &ComponentTraits,
         imports: &Arc<PluginImports>,
     ) -> Result<Description, LoadFailure> {
         let answer = Self::call_describe(plugin, load, code, imports).await?;
         let limits = &load.manifest().limits.descriptor;
-        Ok(Description::parse(&answer, world, limits).map_err(|e| format!("describe: {e}"))?)
+        let described = Description::parse(&answer, traits.world, limits).and_then(|description| {
+            // Handlers of 0.1 are not told which watch an event is of.
+            if traits.version != ContractVersion::V0_1 {
+                description.check_watch_names()?;
+            }
+            Ok(description)
+        });
+        Ok(described.map_err(|e| format!("describe: {e}"))?)
     }
 
     async fn call_describe(

@@ -10,7 +10,8 @@
 //! What was taken in under the grants of the generation before is shown under those of the new one: events and keys that
 //! are no longer granted are dropped at delivery, and a watch that is shown other objects than before is listed anew.
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pilothouse_cache::{
@@ -20,9 +21,9 @@ use pilothouse_cache::{
 use pilothouse_plugin::{Delivery, KeyMap, OnReload, WatchSpec};
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::backfill::BackfillPart;
+use crate::dispatch::backfill::{BackfillPart, Sweep};
 use crate::dispatch::charged::Charged;
-use crate::dispatch::mapper::{KeyBound, Mapper};
+use crate::dispatch::mapper::{KeyBound, Mapper, Mapping, Sweeps};
 use crate::dispatch::mapping::Filter;
 use crate::dispatch::pump::{FirstList, Pump, PumpSpec};
 use crate::dispatch::reasons::Reasons;
@@ -87,7 +88,7 @@ impl Feeds {
         let unfinished = plugin.backfill().replace(Vec::new());
         for watch in &generation.description.watches {
             let Some(view) = generation.imports.kind(&watch.kind) else { continue };
-            let listening = if matches!(watch.map, KeyMap::Handler) {
+            let listening = if watch.is_handled() {
                 let first_list = Arc::new(FirstList::new(view.leases.len()));
                 (0..view.leases.len()).try_for_each(|at| {
                     listen_with_ring(plugin, generation, watch, (view, at), &first_list, &mut old.handlers)
@@ -102,24 +103,73 @@ impl Feeds {
                 tracing::warn!(event = "listener_refused", plugin = &**plugin.name(), %error, "no listener");
             }
         }
+        let sweeps = feeds.make_sweeps(plugin, &generation.imports);
         // The old listeners go; events that their pumps did not deliver are taken over below.
         old.stop();
+        let owed = plugin.backfill().set_sweeps(sweeps.clone());
         for handler in unpumped {
             feeds.start_pump(plugin, generation, handler);
         }
         // After the listeners are there, so each object is in the snapshots or its change is heard. A standby queues nothing.
         if plugin.gate().is_open() {
             let keeps = generation.on_reload == OnReload::Keep;
-            let parts = feeds.parts(&generation.imports, |feed| match before {
+            let reason = |feed: &MapperFeed| match before {
                 None => Some(Reasons::ADDED),
                 // Nothing is reconciled again.
                 Some(_) if keeps && feed.is_known => None,
                 Some(_) => Some(Reasons::RELOADED),
-            });
+            };
+            let parts = feeds.parts(&generation.imports, reason);
+            let begins = |watch: &WatchSpec| parts.iter().any(|part| part.watch == *watch);
+            let is_owed = |sweep: &Sweep| owed.contains(&sweep.watch) || feeds.begin_with(sweep, reason);
+            for sweep in sweeps.iter().filter(|sweep| !begins(&sweep.watch) && is_owed(sweep)) {
+                plugin.backfill().want(sweep);
+            }
             let carried = feeds.carry_over(unfinished, &parts);
             plugin.backfill().replace([carried, parts].into_iter().flatten().collect());
         }
         feeds
+    }
+
+    /// Tells the mappers whose changes map to all keys of a kind where those come from. Returns what may be wanted.
+    fn make_sweeps(&self, plugin: &Arc<Plugin>, imports: &PluginImports) -> Vec<Arc<Sweep>> {
+        let mut sweeps: Vec<Arc<Sweep>> = Vec::new();
+        for feed in &self.mappers {
+            let mut wanted = Vec::new();
+            for mapping in &feed.mapper.maps {
+                let KeyMap::AllKeys(kind) = &mapping.map else { continue };
+                let has_keys =
+                    |target: &&MapperFeed| target.watch.kind == *kind && target.mapper.maps_itself();
+                let Some(target) = self.mappers.iter().find(has_keys) else { continue };
+                let leases = imports.kind(kind).map_or(&[][..], |view| &view.leases);
+                let known = sweeps.iter().find(|sweep| sweep.watch == target.watch).cloned();
+                let sweep = known.unwrap_or_else(|| {
+                    let sweep = Arc::new(Sweep {
+                        watch: target.watch.clone(),
+                        mapper: Arc::downgrade(&target.mapper),
+                        indexers: leases.iter().map(|lease| Arc::clone(lease.indexer())).collect(),
+                        is_wanted: AtomicBool::new(false),
+                    });
+                    sweeps.push(Arc::clone(&sweep));
+                    sweep
+                });
+                wanted.push(sweep);
+            }
+            if !wanted.is_empty() {
+                // Each mapper is new.
+                let _ = feed.mapper.sweeps.set(Sweeps { plugin: Arc::downgrade(plugin), wanted });
+            }
+        }
+        sweeps
+    }
+
+    /// Whether a watch that wants this sweep begins anew.
+    fn begin_with(&self, sweep: &Sweep, reason: impl Fn(&MapperFeed) -> Option<Reasons>) -> bool {
+        let wants = |feed: &MapperFeed| {
+            let wanted = feed.mapper.sweeps.get().map_or(&[][..], |sweeps| &sweeps.wanted);
+            wanted.iter().any(|own| own.watch == sweep.watch)
+        };
+        self.mappers.iter().any(|feed| wants(feed) && reason(feed).is_some())
     }
 
     /// Ends pumps, and removes the listeners.
@@ -144,7 +194,7 @@ impl Feeds {
             let part = |lease: &InformerLease| {
                 let objects = lease.indexer().snapshot().cursor();
                 let (watch, mapper) = (feed.watch.clone(), Arc::clone(&feed.mapper));
-                Some(BackfillPart { reason: reason?, watch, mapper, objects })
+                Some(BackfillPart { reason: reason?, watch, mapper, objects, sweep: None })
             };
             leases.iter().filter_map(part).collect::<Vec<_>>()
         };
@@ -158,7 +208,7 @@ impl Feeds {
                 return None;
             }
             let feed = self.mappers.iter().find(|feed| feed.watch == part.watch)?;
-            Some(BackfillPart { mapper: Arc::clone(&feed.mapper), ..part })
+            Some(BackfillPart { mapper: Arc::clone(&feed.mapper), sweep: None, ..part })
         };
         unfinished.into_iter().filter_map(carried).collect()
     }
@@ -166,6 +216,19 @@ impl Feeds {
     /// Lets all pumps deliver what waits: the term of the host begins.
     pub(super) fn wake_pumps(&self) {
         self.handlers.iter().for_each(|feed| feed.pump.wake());
+    }
+
+    #[cfg(test)]
+    pub(super) fn retries_due(&self) -> usize {
+        self.handlers.iter().map(|feed| feed.pump.retries_due()).sum()
+    }
+
+    /// The pumps whose failed events wait, and whether any event is to be delivered within this time.
+    pub(super) fn deliveries(&self, time: Duration) -> (usize, bool) {
+        self.handlers.iter().fold((0, false), |(waiting, any), feed| {
+            let (waits, is_due) = feed.pump.retries(time);
+            (waiting + usize::from(waits), any || is_due || feed.ring.has_next())
+        })
     }
 
     /// Drops old deletions from the rings, if that is `due` or a ring holds too many.
@@ -214,8 +277,8 @@ fn listen_with_mapper(
         gate: Arc::clone(plugin.gate()),
         filter,
         predicates: watch.predicates.clone(),
-        map: watch.map.clone(),
-        namespaced_owner: has_namespaced_owner(&watch.map, &generation.imports),
+        maps: watch.maps.iter().map(|map| mapping(map, &generation.imports)).collect(),
+        sweeps: OnceLock::new(),
         bound: KeyBound {
             most: generation.data.mapped_keys,
             subject: format!("watch of {}", watch.kind),
@@ -230,12 +293,18 @@ fn listen_with_mapper(
     Ok(MapperFeed { watch: watch.clone(), mapper, informers, is_known, _registrations: registrations })
 }
 
-/// Whether the owner kind of an owner mapping is namespaced. The host knows it of watched kinds; most others are.
-fn has_namespaced_owner(map: &KeyMap, imports: &PluginImports) -> bool {
-    let KeyMap::Owner { group, kind, .. } = map else { return true };
-    let mut views = imports.kinds.get().into_iter().flatten();
-    let view = views.find(|(gvk, _)| gvk.group == *group && gvk.kind == *kind);
-    view.is_none_or(|(_, view)| view.resource().namespaced)
+/// Whether the owner kind of an owner mapping is namespaced, the host knows of watched kinds; most others are.
+fn mapping(map: &KeyMap, imports: &PluginImports) -> Mapping {
+    let is_namespaced = |group: &str, kind: &str| {
+        let mut views = imports.kinds.get().into_iter().flatten();
+        let view = views.find(|(gvk, _)| gvk.group == *group && gvk.kind == *kind);
+        view.is_none_or(|(_, view)| view.resource().namespaced)
+    };
+    let namespaced_owner = match map {
+        KeyMap::Owner { group, kind, .. } => is_namespaced(group, kind),
+        _ => true,
+    };
+    Mapping { map: map.clone(), namespaced_owner }
 }
 
 /// The ring of a handler watch in the informer at this place of the view. An equal watch that shows the same objects keeps its

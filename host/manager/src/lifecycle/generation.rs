@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_cache::EventFilter as _;
@@ -142,6 +143,11 @@ impl Generation {
         std::mem::take(&mut *self.feeds.lock()).stop();
     }
 
+    /// The handler watches whose failed events wait, and whether any event is to be delivered within this time.
+    pub(crate) fn deliveries(&self, time: Duration) -> (usize, bool) {
+        self.feeds.lock().deliveries(time)
+    }
+
     /// The feeds, as the next generation takes them over.
     #[cfg(test)]
     pub(super) fn take_feeds(&self) -> Feeds {
@@ -156,6 +162,12 @@ impl Generation {
     /// Lets handlers have the events that waited for the term of this host.
     pub(crate) fn wake_pumps(&self) {
         self.feeds.lock().wake_pumps();
+    }
+
+    /// Failed events of handlers that have a time at which they come again.
+    #[cfg(test)]
+    pub(crate) fn retries_due(&self) -> usize {
+        self.feeds.lock().retries_due()
     }
 
     /// Drops old deletions from the rings of handlers on a standby, if that is `due` or a ring holds too many.
@@ -174,8 +186,7 @@ impl Generation {
         if self.state.is_some() {
             return 1;
         }
-        let is_handler = |watch: &WatchSpec| matches!(watch.map, KeyMap::Handler);
-        self.max_concurrent + u32::from(self.description.watches.iter().any(is_handler))
+        self.max_concurrent + u32::from(self.description.watches.iter().any(WatchSpec::is_handled))
     }
 
     /// Whether a key of the queue may be reconciled under the grants in force. One that came from a watch may have been
@@ -206,9 +217,12 @@ impl Generation {
 /// The filters of the watches whose objects are the keys. None if keys come from elsewhere too, as from an owner, or if all
 /// keys are shown.
 fn key_filters(imports: &PluginImports, description: &Description) -> Option<Vec<Filter>> {
-    let mapped = description.watches.iter().filter(|watch| !matches!(watch.map, KeyMap::Handler));
-    let filters = mapped.map(|watch| match (&watch.map, imports.kind(&watch.kind)) {
-        (KeyMap::Itself, Some(view)) => Some(view.filter(watch, Arc::default())),
+    // All keys of a kind are those of another watch.
+    let maps = |watch: &WatchSpec| !watch.is_handled() && !matches!(watch.maps[..], [KeyMap::AllKeys(_)]);
+    let mapped = description.watches.iter().filter(|watch| maps(watch));
+    let are_own_keys = |map: &KeyMap| matches!(map, KeyMap::Itself | KeyMap::AllKeys(_));
+    let filters = mapped.map(|watch| match imports.kind(&watch.kind) {
+        Some(view) if watch.maps.iter().all(are_own_keys) => Some(view.filter(watch, Arc::default())),
         _ => None,
     });
     let filters = filters.collect::<Option<Vec<_>>>()?;

@@ -1,16 +1,14 @@
 //! The steps of a load between the resolved kinds and the switch: lease the informers, build the indexes, wait for the
 //! first lists.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_cache::{IndexFn, IndexLimit, IndexLimits};
 use pilothouse_client::ApiResource;
 use pilothouse_object::{Gvk, Projection};
-use pilothouse_plugin::{
-    Access, DataLimits, Description, Grants, IndexSource, IndexSpec, NoScopes, Place, Scope, WatchScope,
-};
+use pilothouse_plugin::{DataLimits, Description, Grants, IndexSource, IndexSpec, Unwatchable, WatchScope};
 
 use crate::access::KindRights;
 use crate::imports::plugin_imports::{KindView, PluginImports};
@@ -33,10 +31,10 @@ impl Loader {
         let mut kinds = HashMap::new();
         let mut informers = 0;
         for (kind, resource) in resources {
-            let scopes = load.scopes(kind, resource)?;
+            let scopes = load.scopes(kind, resource).map_err(|e| e.to_string())?;
             informers += scopes.len();
             if informers > load.data.informers {
-                return Err(too_many_informers(informers, load.data.informers));
+                return Err(Unwatchable::TooMany { count: informers, most: load.data.informers }.to_string());
             }
             let projection = load.description.kept_fields(kind).map_or_else(Projection::full, Projection::of);
             let leases = scopes.iter().map(|scope| {
@@ -79,63 +77,17 @@ pub(crate) struct Leasing<'a> {
 }
 
 impl Leasing<'_> {
-    /// The scopes of the informers of a kind: what its watches ask for, where both `list` and `watch` are granted.
-    pub(super) fn scopes(&self, kind: &Gvk, resource: &ApiResource) -> Result<Vec<WatchScope>, String> {
-        let (group, plural) = (resource.gvk.group.as_str(), resource.plural.as_str());
-        let most = self.data.informers;
-        let missing = |place| {
-            let access =
-                |verb| Access { verb, group, resource: plural, subresource: None, place, name: None };
-            let missing = ["list", "watch"].map(|verb| self.grants.check(&access(verb)).err());
-            missing.into_iter().flatten().next().map(|missing| missing.to_string())
-        };
-        let granted = self.grants.watch_scopes(group, plural, resource.namespaced, most);
-        let granted = granted.map_err(|none| match none {
-            NoScopes::TooMany(count) => too_many_informers(count, most),
-            NoScopes::Empty => {
-                let watches = self.description.watches.iter().filter(|watch| watch.kind == *kind);
-                let wanted = watches.flat_map(|watch| watch.namespaces.iter().flatten()).next();
-                let is_granted = |verb| {
-                    self.grants.scope(verb, group, plural, resource.namespaced) != Scope::None
-                };
-                if is_granted("list") && is_granted("watch") {
-                    return format!(
-                        "list and watch of {plural} are granted for different objects, so none can be watched; grant both verbs in one rule of spec.permissions"
-                    );
-                }
-                let everywhere = if resource.namespaced { Place::AllNamespaces } else { Place::Cluster };
-                missing(wanted.map_or(everywhere, |namespace| Place::Namespace(namespace))).unwrap_or_default()
-            }
-        })?;
-        let mut scopes = BTreeSet::new();
-        for watch in self.description.watches.iter().filter(|watch| watch.kind == *kind) {
-            let wanted = watch.namespaces.as_ref().filter(|_| resource.namespaced);
-            let Some(wanted) = wanted else {
-                scopes.extend(granted.iter().cloned());
-                continue;
-            };
-            for namespace in wanted {
-                let asked = WatchScope { namespace: Some(namespace.clone()), name: None };
-                let mut met = granted.iter().filter_map(|granted| granted.meet(&asked)).peekable();
-                if met.peek().is_none() {
-                    return Err(missing(Place::Namespace(namespace)).unwrap_or_default());
-                }
-                scopes.extend(met);
-                if scopes.len() > most {
-                    scopes = WatchScope::reduce(scopes).into_iter().collect();
-                }
-                if scopes.len() > most {
-                    return Err(too_many_informers(scopes.len(), most));
-                }
-            }
-        }
-        Ok(WatchScope::reduce(scopes))
+    /// The scopes of the informers of a kind.
+    pub(super) fn scopes(&self, kind: &Gvk, resource: &ApiResource) -> Result<Vec<WatchScope>, Unwatchable> {
+        let ApiResource { plural, namespaced, .. } = resource;
+        self.description.watch_scopes(kind, plural, *namespaced, self.grants, self.data.informers)
     }
 
     fn index_function(&self, index: &IndexSpec) -> IndexFn {
         let mut function = match &index.source {
             IndexSource::Path(path) => IndexFn::path(path.clone()),
             IndexSource::Label(name) => IndexFn::label(name),
+            IndexSource::Annotation(name) => IndexFn::annotation(name),
             IndexSource::Owner => IndexFn::owner_uid(),
         };
         if let Some(path) = &index.only_where {
@@ -159,12 +111,6 @@ impl Leasing<'_> {
             }),
         })
     }
-}
-
-fn too_many_informers(count: usize, most: usize) -> String {
-    format!(
-        "the permissions need {count} informers or more, one for each namespace or name, and {most} are allowed; grant all namespaces (\"*\"), or raise limits.informers"
-    )
 }
 
 /// Waits until all caches have their first list, and shows the reason while it takes long. `false` when the host shuts down.

@@ -289,7 +289,7 @@ impl Loader {
         };
         let description = {
             let _slot = self.slots.describe().await.map_err(LoadFailure::Retry)?;
-            self.describe(plugin, load, &code, traits.world, &imports).await?
+            self.describe(plugin, load, &code, &traits, &imports).await?
         };
         if traits.has_state && description.max_concurrent_reconciles > 1 {
             let most = description.max_concurrent_reconciles;
@@ -369,6 +369,7 @@ impl Loader {
             config: Arc::clone(load.config.json()),
             queue: plugin.queue().clone(),
             queue_depth: manifest.limits.queue_depth,
+            selector_terms: manifest.limits.descriptor.selector_terms,
             api_calls: ApiCalls {
                 plugin: Arc::clone(plugin.name()),
                 denials: Arc::clone(plugin.denials()),

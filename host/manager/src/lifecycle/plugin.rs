@@ -10,7 +10,6 @@ mod hooks;
 mod loads;
 mod view;
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -380,6 +379,7 @@ impl Plugin {
         if let Some(generation) = self.current.swap(None) {
             generation.stop();
         }
+        self.backfill.set_sweeps(Vec::new());
         self.backfill.replace(Vec::new());
         self.instances.retire();
         self.tasks.close();
@@ -571,6 +571,11 @@ impl Plugin {
         self.state.quarantine_over(kind, before_wait).await;
     }
 
+    /// Whether a call of the guest may begin that nobody waits for.
+    pub(crate) fn may_call(&self) -> bool {
+        !self.is_stopping() && self.election.is_leader() && !self.state.holds_calls()
+    }
+
     /// Whether the current generation may still be rolled back: its events are kept until then.
     pub(crate) fn is_on_probation(&self) -> bool {
         self.state.is_on_probation()
@@ -579,19 +584,6 @@ impl Plugin {
     /// Waits until a rollback is wanted; none when none can be, unless `for_ever`. Cancel-safe.
     pub(crate) async fn rollback_wanted(&self, for_ever: bool) -> Option<Rollback> {
         self.state.rollback_wanted(for_ever).await
-    }
-
-    /// A task of this plugin panicked, which is a bug of the host. Returns the message for the status.
-    pub(crate) fn task_panicked(&self, task: &str, panic: &(dyn Any + Send)) -> String {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text =
-            text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-        let message = format!("bug of the host: {task} panicked: {text}");
-        tracing::error!(event = "plugin_task_panicked", plugin = &*self.name, "{message}; please report it");
-        self.metrics.panics.inc();
-        self.record_error(&message);
-        self.state.update(|state| state.task_panicked(message.clone()));
-        message
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct FakeComponent {
     world: World,
     version: ContractVersion,
     has_state: bool,
+    /// Whether an instance is worn out after its first call that reconciles or handles.
+    wears_out: bool,
     pub(super) described: Described,
     /// From this instance on `describe` answers so.
     later: Option<(usize, Described)>,
@@ -80,6 +82,7 @@ impl FakeComponent {
             world,
             version: ContractVersion::V0_1,
             has_state: false,
+            wears_out: false,
             described,
             later: None,
             script,
@@ -107,6 +110,12 @@ impl FakeComponent {
     pub(crate) fn with_state(mut self) -> Self {
         self.has_state = true;
         self.of_0_2()
+    }
+
+    /// Has instances that are worn out after a call.
+    pub(crate) fn wears_out(mut self) -> Self {
+        self.wears_out = true;
+        self
     }
 
     /// Answers calls with what the script returns.
@@ -269,6 +278,8 @@ impl Component for FakeComponent {
             script: Arc::clone(&self.script),
             calls: self.calls.clone(),
             is_usable: true,
+            wears_out: self.wears_out,
+            is_worn_out: false,
         };
         Box::pin(async move { Ok(Box::new(guest) as Box<dyn Guest>) })
     }
@@ -281,6 +292,8 @@ struct FakeGuest {
     script: Script,
     calls: mpsc::UnboundedSender<GuestCall>,
     is_usable: bool,
+    wears_out: bool,
+    is_worn_out: bool,
 }
 
 impl FakeGuest {
@@ -305,6 +318,7 @@ impl FakeGuest {
         // The test may have stopped listening.
         let _ = self.calls.send(call.clone());
         self.is_usable = false;
+        self.is_worn_out = self.wears_out && !call.keys.is_empty();
         let answers = (self.script)(call);
         Box::pin(async move {
             let answers = answers.await;
@@ -317,6 +331,10 @@ impl FakeGuest {
 impl Guest for FakeGuest {
     fn is_usable(&self) -> bool {
         self.is_usable
+    }
+
+    fn is_worn_out(&self) -> bool {
+        self.is_worn_out
     }
 
     fn memory(&self) -> usize {
@@ -360,7 +378,7 @@ impl Guest for FakeGuest {
         Box::pin(async move { answers.await.map(drop) })
     }
 
-    fn save(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
+    fn save(&mut self, _: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
         let answers = self.call("save", &[]);
         Box::pin(async move { answers.await.map(|_| Some(b"saved".to_vec())) })
     }

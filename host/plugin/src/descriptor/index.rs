@@ -30,6 +30,8 @@ pub enum IndexSource {
     Path(Pointer),
     /// The value of a label.
     Label(String),
+    /// The value of an annotation.
+    Annotation(String),
     /// The UIDs of the owners.
     Owner,
 }
@@ -37,20 +39,23 @@ pub enum IndexSource {
 pub(super) fn index(at: &str, text: IndexText) -> Result<IndexSpec, DescribeError> {
     let kind = kind(at, &text.group, &text.version, &text.kind)?;
     required(at, "name", &text.name)?;
-    let source = match (text.path, text.label, text.owner) {
-        (Some(path), None, false) => IndexSource::Path(pointer(at, &path)?),
-        (None, Some(label), false) => {
-            required(at, "label", &label)?;
-            IndexSource::Label(label)
+    let owner = text.owner.then_some(IndexSource::Owner);
+    let path = text.path.map(|path| pointer(at, &path)).transpose()?.map(IndexSource::Path);
+    let named = |field: &str, name: Option<String>, source: fn(String) -> IndexSource| {
+        name.map(|name| required(at, field, &name).map(|()| source(name))).transpose()
+    };
+    let label = named("label", text.label, IndexSource::Label)?;
+    let annotation = named("annotation", text.annotation, IndexSource::Annotation)?;
+    let mut sources = [path, label, annotation, owner].into_iter().flatten();
+    let source = match (sources.next(), sources.next()) {
+        (Some(source), None) => source,
+        (None, _) => {
+            return Err(error(at, "it has no values", "set one of path, label, annotation and owner"));
         }
-        (None, None, true) => IndexSource::Owner,
-        (None, None, false) => {
-            return Err(error(at, "it has no values", "set one of path, label and owner"));
-        }
-        _ => {
+        (Some(_), Some(_)) => {
             return Err(error(
                 at,
-                "it has more than one of path, label and owner",
+                "it has more than one of path, label, annotation and owner",
                 "make one index for each",
             ));
         }

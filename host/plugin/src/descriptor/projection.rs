@@ -6,7 +6,7 @@
 use pilothouse_object::{Gvk, Pointer};
 
 use super::text::ProjectionText;
-use super::{DescribeError, Description, IndexSource, KeyMap, Predicate, WatchSpec, error, kind, pointer};
+use super::{DescribeError, Description, IndexSource, KeyMap, WatchSpec, error, kind, pointer};
 
 /// The fields that a plugin reads of the objects of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,17 +78,17 @@ impl Description {
 }
 
 fn looked_at(watch: &WatchSpec) -> impl Iterator<Item = Pointer> {
-    let predicates = watch.predicates.iter().filter_map(|predicate| match predicate {
-        Predicate::FieldChanged(path) => Some(path.clone()),
-        _ => None,
-    });
-    let mapped = match &watch.map {
+    let mut predicates = Vec::new();
+    for predicate in &watch.predicates {
+        predicate.pointers(&mut |path| predicates.push(path.clone()));
+    }
+    let mapped = watch.maps.iter().filter_map(|map| match map {
         KeyMap::Field { path, .. } => Some(path.clone()),
         _ => None,
-    };
+    });
     let selected = watch.field_selector.paths(&watch.kind.group, &watch.kind.kind).filter_map(|path| {
         let escaped = path.replace('~', "~0").replace('/', "~1");
         format!("/{}", escaped.replace('.', "/")).parse().ok()
     });
-    predicates.chain(mapped).chain(selected)
+    predicates.into_iter().chain(mapped).chain(selected)
 }

@@ -52,20 +52,84 @@ pub(super) struct WatchText {
     pub(super) field_selector: Option<String>,
     #[serde(default)]
     pub(super) predicates: Vec<PredicateText>,
-    pub(super) map: Option<MapText>,
+    pub(super) map: Option<MapsText>,
     pub(super) delivery: Option<Delivery>,
 }
 
 // Variants without fields are struct variants, because serde ignores unknown fields of a unit variant.
 #[derive(Deserialize)]
 #[serde(tag = "type", deny_unknown_fields, rename_all = "camelCase")]
-#[allow(clippy::enum_variant_names, reason = "the words of the schema")]
 pub(super) enum PredicateText {
     GenerationChanged {},
     ResourceVersionChanged {},
     LabelsChanged {},
     AnnotationsChanged {},
-    FieldChanged { path: String },
+    FieldChanged {
+        path: String,
+    },
+    Field {
+        path: String,
+        #[serde(default, deserialize_with = "with_null")]
+        equals: Option<serde_json::Value>,
+        exists: Option<bool>,
+    },
+    On {
+        events: Vec<EventKindText>,
+    },
+    All {
+        of: Vec<PredicateText>,
+    },
+    Any {
+        of: Vec<PredicateText>,
+    },
+    Not {
+        of: Box<PredicateText>,
+    },
+}
+
+impl PredicateText {
+    /// It and those within it, down to so many levels.
+    pub(super) fn count(&self, levels: usize) -> usize {
+        let Some(levels) = levels.checked_sub(1) else { return 0 };
+        1 + match self {
+            Self::All { of } | Self::Any { of } => of.iter().map(|text| text.count(levels)).sum(),
+            Self::Not { of } => of.count(levels),
+            _ => 0,
+        }
+    }
+}
+
+/// A field that may be null, apart from one that is not there.
+fn with_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<serde_json::Value>, D::Error> {
+    serde_json::Value::deserialize(from).map(Some)
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum EventKindText {
+    Add,
+    Update,
+    Delete,
+}
+
+/// One map, or several.
+pub(super) enum MapsText {
+    One(MapText),
+    Many(Vec<MapText>),
+}
+
+// By hand: an untagged enum would hide what is wrong with a map.
+impl<'de> Deserialize<'de> for MapsText {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(from)?;
+        let is_list = value.is_array();
+        let parsed = if is_list {
+            Vec::deserialize(value).map(Self::Many)
+        } else {
+            MapText::deserialize(value).map(Self::One)
+        };
+        parsed.map_err(serde::de::Error::custom)
+    }
 }
 
 #[derive(Deserialize)]
@@ -85,10 +149,21 @@ pub(super) enum MapText {
         #[serde(default)]
         same_namespace: bool,
     },
+    Annotation {
+        name: String,
+        #[serde(default)]
+        same_namespace: bool,
+    },
     Field {
         path: String,
         #[serde(default)]
         same_namespace: bool,
+    },
+    AllKeys {
+        #[serde(default)]
+        group: String,
+        version: String,
+        kind: String,
     },
     Handler {},
 }
@@ -103,6 +178,7 @@ pub(super) struct IndexText {
     pub(super) name: String,
     pub(super) path: Option<String>,
     pub(super) label: Option<String>,
+    pub(super) annotation: Option<String>,
     #[serde(default)]
     pub(super) owner: bool,
     #[serde(rename = "where")]

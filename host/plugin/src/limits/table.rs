@@ -339,7 +339,7 @@ pub static BOUNDS: [Bound; 32] = [
         1,
         1024,
         "terms of a selector, values of its sets included",
-        "not loaded"
+        "not loaded; a query of the cache: error `over-limit` (`invalid` in contract 0.1)"
     ),
     bound!("predicates", Count, descriptor.predicates, 0, 64, "predicates of a watch", "not loaded"),
     bound!("indexes", Count, descriptor.indexes, 0, 256, "indexes of the descriptor", "not loaded"),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pilothouse_object::Gvk;
 use pilothouse_plugin::{
-    Batch, Bucket, Delivery, DescribeError, Description, DescriptorLimits, IndexSource, KeyMap, Predicate,
-    RateLimiter, World,
+    Batch, Bucket, Delivery, DescribeError, Description, DescriptorLimits, EventKinds, IndexSource, KeyMap,
+    Predicate, RateLimiter, World,
 };
 use serde_json::{Value, json};
 
@@ -89,15 +89,15 @@ fn reads_every_field() {
         ]
     );
     assert_eq!(
-        deployments.map,
-        KeyMap::Owner { group: "x.io".into(), kind: "App".into(), controller_only: true }
+        deployments.maps,
+        [KeyMap::Owner { group: "x.io".into(), kind: "App".into(), controller_only: true }]
     );
     assert_eq!(deployments.delivery, Delivery::Every);
-    assert_eq!(pods.map, KeyMap::Field { path: "/spec/nodeName".parse().unwrap(), same_namespace: false });
+    assert_eq!(pods.maps, [KeyMap::Field { path: "/spec/nodeName".parse().unwrap(), same_namespace: false }]);
     assert_eq!((pods.delivery, &pods.namespaces), (Delivery::Latest, &None));
-    assert_eq!(nodes.map, KeyMap::Label { name: "app".into(), same_namespace: true });
+    assert_eq!(nodes.maps, [KeyMap::Label { name: "app".into(), same_namespace: true }]);
     assert_eq!(nodes.namespaces, None);
-    assert_eq!((&secrets.map, &secrets.namespaces), (&KeyMap::Handler, &None));
+    assert_eq!((&secrets.maps[..], &secrets.namespaces), (&[KeyMap::Handler][..], &None));
     assert_eq!(description.indexes[0].source, IndexSource::Path("/spec/nodeName".parse().unwrap()));
     assert_eq!(description.indexes[0].only_where, Some("/status".parse().unwrap()));
     assert_eq!(description.indexes[0].split.as_deref(), Some(","));
@@ -125,15 +125,15 @@ fn reads_every_field() {
 #[test]
 fn what_is_absent_has_its_default() {
     let description = parse(json!({"watches": [watch(json!({}))]}), World::Reconciler).unwrap();
-    assert_eq!(description.watches[0].map, KeyMap::Itself);
+    assert_eq!(description.watches[0].maps, [KeyMap::Itself]);
     assert_eq!(description.max_concurrent_reconciles, 1);
     assert_eq!(description.rate_limiter, RateLimiter::default());
     assert_eq!(description.rate_limiter.bucket, Some(Bucket { qps: 10.0, burst: 100 }));
     assert_eq!((description.resync, description.schedules.len()), (None, 0));
     let handlers = parse(json!({"watches": [watch(json!({}))]}), World::EventHandler).unwrap();
-    assert_eq!(handlers.watches[0].map, KeyMap::Handler);
+    assert_eq!(handlers.watches[0].maps, [KeyMap::Handler]);
     let both = parse(json!({"watches": [watch(json!({}))]}), World::Controller).unwrap();
-    assert_eq!(both.watches[0].map, KeyMap::Itself);
+    assert_eq!(both.watches[0].maps, [KeyMap::Itself]);
 }
 
 #[test]
@@ -205,6 +205,74 @@ fn errors_within_a_list_do_not_give_a_misleading_position() {
 }
 
 #[test]
+fn a_watch_may_have_several_maps_and_predicates_within_each_other() {
+    let description = json!({
+        "watches": [
+            watch(json!({
+                "map": [{"type": "self"}, {"type": "annotation", "name": "a/b", "sameNamespace": true}],
+                "predicates": [{"type": "any", "of": [
+                    {"type": "generationChanged"},
+                    {"type": "not", "of": {"type": "on", "events": ["update", "delete"]}},
+                    {"type": "field", "path": "/spec/paused", "equals": null},
+                    {"type": "field", "path": "/spec/replicas", "exists": false},
+                ]}],
+            })),
+            {"version": "v1", "kind": "ConfigMap",
+             "map": {"type": "allKeys", "group": "apps", "version": "v1", "kind": "Deployment"}},
+        ],
+        "indexes": [watch(json!({"name": "i", "annotation": "a/b"}))],
+        "projections": [watch(json!({"fields": []}))],
+    });
+    let description = parse(description, World::Reconciler).unwrap();
+    let [deployments, settings] = &description.watches[..] else { panic!("{description:?}") };
+    let annotation = KeyMap::Annotation { name: "a/b".into(), same_namespace: true };
+    assert_eq!(deployments.maps, [KeyMap::Itself, annotation]);
+    let pointer = |path: &str| path.parse().unwrap();
+    let kinds = EventKinds { adds: false, updates: true, deletes: true };
+    let of = vec![
+        Predicate::GenerationChanged,
+        Predicate::Not(Box::new(Predicate::On(kinds))),
+        Predicate::FieldEquals(pointer("/spec/paused"), Value::Null),
+        Predicate::FieldExists(pointer("/spec/replicas"), false),
+    ];
+    assert_eq!(deployments.predicates, [Predicate::Any(of)]);
+    assert_eq!(settings.maps, [KeyMap::AllKeys(deployments.kind.clone())]);
+    assert_eq!(description.indexes[0].source, IndexSource::Annotation("a/b".into()));
+    // The cache keeps what they look at.
+    let kept = description.kept_fields(&deployments.kind).unwrap();
+    assert_eq!(kept, [pointer("/spec/paused"), pointer("/spec/replicas")]);
+}
+
+#[test]
+fn watches_of_handlers_have_names_of_their_own() {
+    let named =
+        |watches: Value| parse(json!({"watches": watches}), World::Controller).unwrap().check_watch_names();
+    let handled = |more: Value| {
+        let mut watch = watch(json!({"map": {"type": "handler"}}));
+        watch.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        watch
+    };
+    let by_label = |label: &str| json!({"labelSelector": label});
+    let error = named(json!([handled(by_label("a=1")), handled(by_label("a=2"))])).unwrap_err().to_string();
+    assert!(
+        error.contains("watches[1] (apps/v1/Deployment).name: \"Deployment\" is the name of watches[0]"),
+        "{error}"
+    );
+    assert!(named(json!([handled(by_label("a=1")), handled(json!({"name": "other"}))])).is_ok());
+    // Keys have no names.
+    assert!(named(json!([watch(by_label("a=1")), watch(by_label("a=2")), handled(json!({}))])).is_ok());
+    // A name makes no watch another.
+    let twice = json!([handled(json!({})), handled(json!({"name": "other"}))]);
+    refused(json!({"watches": twice}), &["watches[1]", "identical to watches[0]"]);
+}
+
+#[test]
+fn handler_is_the_only_map_of_its_watch() {
+    let watches = json!([watch(json!({"map": [{"type": "self"}, {"type": "handler"}]}))]);
+    refused(json!({"watches": watches}), &[".map: handler is one of several maps", "a second time"]);
+}
+
+#[test]
 fn values_that_mean_nothing_are_refused_with_a_remedy() {
     let watched = |more: Value| json!({"watches": [watch(more)]});
     let indexed = |more: Value| json!({"watches": [watch(json!({}))], "indexes": [watch(more)]});
@@ -222,6 +290,14 @@ fn values_that_mean_nothing_are_refused_with_a_remedy() {
             [".map", "write one like /spec/nodeName"],
         ),
         (watched(json!({"map": {"type": "label", "name": ""}})), [".map.name", "give it a value"]),
+        (watched(json!({"map": [{"type": "annotation", "name": ""}]})), [".map[0].name", "give it a value"]),
+        (watched(json!({"map": []})), [".map: there are 0 maps", "write 1 to 8"]),
+        (watched(json!({"map": vec![json!({"type": "self"}); 9]})), [".map: there are 9 maps", "1 to 8"]),
+        (
+            watched(json!({"map": {"type": "allKeys", "version": "v1", "kind": "Foo"}})),
+            [".map: no watch of v1/Foo maps to its own keys", "watch that kind with the map self"],
+        ),
+        (watched(json!({"map": {"type": "allKeys", "version": "", "kind": "Foo"}})), [".map.version", "v1"]),
         (watched(json!({"map": {"type": "owner", "kind": ""}})), [".map.kind", "give it a value"]),
         (
             watched(json!({"predicates": [{"type": "fieldChanged", "path": "x"}]})),
@@ -232,9 +308,12 @@ fn values_that_mean_nothing_are_refused_with_a_remedy() {
         (watched(json!({"version": "apps/v1"})), [".version", "name group, version and kind apart"]),
         (
             indexed(json!({"name": "a"})),
-            ["indexes[0] (apps/v1/Deployment)", "set one of path, label and owner"],
+            ["indexes[0] (apps/v1/Deployment)", "set one of path, label, annotation and owner"],
         ),
-        (indexed(json!({"name": "a", "owner": false})), ["indexes[0]", "set one of path, label and owner"]),
+        (
+            indexed(json!({"name": "a", "owner": false})),
+            ["indexes[0]", "set one of path, label, annotation and owner"],
+        ),
         (indexed(json!({"name": "a", "owner": true, "label": "b"})), ["more than one", "one index for each"]),
         (indexed(json!({"name": "a", "path": "b"})), ["indexes[0]", "/spec/nodeName"]),
         (

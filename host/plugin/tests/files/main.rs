@@ -3,3 +3,4 @@
 mod describe;
 mod documents;
 mod manifest;
+mod predicates;

@@ -1,5 +1,6 @@
 //! [`RecordedCursor`]: a snapshot of objects, of which those are written down that the guest reads.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pilothouse_engine::{ObjectCursor, ObjectReader};
@@ -23,29 +24,31 @@ impl RecordedCursor {
     }
 }
 
-impl Iterator for RecordedCursor {
-    type Item = Object;
-
-    fn next(&mut self) -> Option<Object> {
-        let object = self.objects.next();
-        match &object {
-            Some(object) => {
-                self.taken += 1;
-                if !self.is_sorted {
-                    self.tape.listed(self.place, object);
+impl ObjectCursor for RecordedCursor {
+    fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {
+        let Self { objects, tape, place, taken, is_sorted } = self;
+        let mut is_over = true;
+        objects.visit(&mut |object| {
+            if let Some(object) = &object {
+                *taken += 1;
+                if !*is_sorted {
+                    tape.listed(*place, object);
                 }
             }
-            None => self.tape.counted(self.place, self.taken),
+            let flow = visit(object);
+            is_over = flow.is_continue();
+            flow
+        });
+        // Where the engine has no room to sort them, it has taken one more than that.
+        if is_over || *is_sorted {
+            tape.counted(*place, *taken);
         }
-        object
     }
-}
 
-impl ObjectCursor for RecordedCursor {
-    fn remaining(&self) -> usize {
-        let left = self.objects.remaining();
+    fn remaining(&self, look: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
+        let left = self.objects.remaining(look)?;
         self.tape.counted(self.place, self.taken + left);
-        left
+        Some(left)
     }
 
     fn reader(&mut self) -> Option<ObjectReader> {

@@ -410,9 +410,10 @@ impl Tape {
     /// Those of the call.
     pub async fn save(
         &self,
+        most: usize,
         call: impl Future<Output = Result<Option<Vec<u8>>, Fault>>,
     ) -> Result<Option<Vec<u8>>, Fault> {
-        self.record(0, "save", || json!({}), call, values::saved).await
+        self.record(0, "save", || json!({"most": most}), call, values::saved).await
     }
 
     /// Records `restore`.

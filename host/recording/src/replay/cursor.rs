@@ -1,6 +1,7 @@
 //! [`ReplayedCursor`]: the objects that a guest read from a list then.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pilothouse_engine::ObjectCursor;
@@ -29,22 +30,21 @@ impl ReplayedCursor {
     }
 }
 
-impl Iterator for ReplayedCursor {
-    type Item = Object;
-
-    fn next(&mut self) -> Option<Object> {
-        let object = self.objects.pop_front();
-        if object.is_none() && self.unread > 0 {
+impl ObjectCursor for ReplayedCursor {
+    fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {
+        while let Some(object) = self.objects.pop_front() {
+            if visit(Some(object)).is_break() {
+                return;
+            }
+        }
+        if self.unread > 0 {
             self.unread = 0;
             self.tape.beyond(self.place, "reads further in the list than the recording has it");
         }
-        object
     }
-}
 
-impl ObjectCursor for ReplayedCursor {
-    fn remaining(&self) -> usize {
-        self.objects.len() + self.unread
+    fn remaining(&self, _: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
+        Some(self.objects.len() + self.unread)
     }
 
     fn is_in_order(&self) -> bool {

@@ -282,7 +282,10 @@ async fn again(instance: &mut Instance, call: &CallLine) -> Option<Result<Value,
             answers.map(|answers| values::handled(&answers))
         }
         "on-synced" => instance.synced(args.get("watch")?.as_str()?, call.call).await.map(|()| json!({})),
-        "save" => instance.save().await.map(|state| values::saved(&state)),
+        "save" => instance
+            .save(usize::try_from(args.get("most")?.as_u64()?).ok()?)
+            .await
+            .map(|state| values::saved(&state)),
         "restore" => {
             let state = Vec::back(args.get("state")?)?;
             instance.restore(&state).await.map(|answer| values::restored(&answer))

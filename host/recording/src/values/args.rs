@@ -313,14 +313,9 @@ fn options(options: &CallOptions) -> Map<String, Value> {
 
 /// An Event that a guest records.
 pub(crate) fn guest_event(event: &GuestEvent) -> Value {
-    let target = |target: &EventTarget| match target {
-        EventTarget::Object(object) => json!({
-            "kind": kind(&object.gvk()), "key": object.key().as_str(), "uid": object.uid(),
-            "resourceVersion": object.resource_version(),
-        }),
-        EventTarget::Reference { kind: of, key, uid, resource_version } => {
-            json!({"kind": kind(of), "key": key.as_str(), "uid": uid, "resourceVersion": resource_version})
-        }
+    let target = |target: &EventTarget| {
+        let EventTarget { kind: of, key, uid, resource_version } = target;
+        json!({"kind": kind(of), "key": key.as_str(), "uid": uid, "resourceVersion": resource_version})
     };
     let mut value = json!({
         "regarding": target(&event.regarding), "type": event.event_type, "reason": event.reason,

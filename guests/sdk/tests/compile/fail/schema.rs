@@ -33,4 +33,32 @@ struct Timed {
     misspelt: u32,
 }
 
+#[derive(Schema, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Name {
+    inner: String,
+}
+
+#[derive(Schema, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Untagged {
+    One,
+}
+
+#[derive(Schema)]
+struct Texts {
+    #[schema(json = "{type: string}")]
+    broken: Value,
+}
+
+#[derive(Schema)]
+struct Both {
+    #[schema(json = "{}", minimum = 1)]
+    number: Value,
+}
+
+#[derive(Schema)]
+#[schema(json = "{}")]
+struct Whole {}
+
 fn main() {}

@@ -50,11 +50,25 @@ struct Thing {
 #[schema(crate = sdk)]
 struct Spec {
     r#type: String,
+    /// Some bytes.
     #[serde(with = "hex")]
-    #[schema(json = r#"{"type":"string","format":"byte"}"#)]
+    #[schema(json = r#"{
+            "type": "string",
+            "format": "byte"
+        }"#)]
     bytes: Vec<u8>,
+    #[schema(minimum = 1., maximum = 1e3)]
+    weight: f64,
+    colour: Colour,
     #[serde(skip)]
     cached: u8,
+}
+
+#[derive(Schema, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING-KEBAB-CASE")]
+#[schema(crate = sdk, default = "DARK-RED")]
+enum Colour {
+    DarkRed,
 }
 
 mod hex {
@@ -73,8 +87,20 @@ fn main() {
     use sdk::schema::CustomResource;
     assert_eq!((Thing::resource_plural(), Thing::resource_scope()), ("things".into(), sdk::Scope::Cluster));
     let schema = Thing::crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
-    assert_eq!(schema["properties"]["theSpec"]["properties"]["bytes"]["format"], "byte");
-    assert_eq!(schema["properties"]["theSpec"]["required"], sdk::serde_json::json!(["type", "bytes"]));
-    let spec = Spec { r#type: String::new(), bytes: Vec::new(), cached: 0 };
+    let spec = &schema["properties"]["theSpec"];
+    let json = |text: &str| sdk::serde_json::from_str::<Value>(text).unwrap();
+    let bytes = json(r#"{"type": "string", "format": "byte", "description": "Some bytes."}"#);
+    assert_eq!(spec["properties"]["bytes"], bytes);
+    assert_eq!(
+        spec["properties"]["weight"],
+        json(r#"{"type": "number", "format": "double", "minimum": 1.0, "maximum": 1000.0}"#)
+    );
+    let colour = json(r#"{"type": "string", "enum": ["DARK-RED"], "default": "DARK-RED"}"#);
+    assert_eq!(spec["properties"]["colour"], colour);
+    assert_eq!(spec["required"], json(r#"["type", "bytes", "weight", "colour"]"#));
+    assert_eq!(Thing::DEFINITION.iter().filter(|byte| **byte == b'\n').count(), 1, "one line");
+    let spec =
+        Spec { r#type: String::new(), bytes: Vec::new(), weight: 1.0, colour: Colour::DarkRed, cached: 0 };
+    assert!(spec.weight == 1.0 && matches!(spec.colour, Colour::DarkRed));
     assert_eq!((spec.r#type.len(), spec.bytes.len(), spec.cached), (0, 0, 0));
 }

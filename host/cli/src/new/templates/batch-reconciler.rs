@@ -18,10 +18,6 @@ impl BatchReconciler for Plugin {
             .linger(Duration::from_millis(100)))
     }
 
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
-    }
-
     fn reconcile_many(
         &mut self,
         ctx: &Context,

@@ -16,10 +16,6 @@ impl Controller for Plugin {
         Ok(greet::descriptor())
     }
 
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
-    }
-
     fn on_add(&mut self, ctx: &Context, event: &Added<'_>) -> Result<(), Failure> {
         Ok(ctx.queue().add(&event.key)?)
     }

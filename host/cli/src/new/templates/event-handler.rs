@@ -16,10 +16,6 @@ impl EventHandler for Plugin {
         Ok(greet::descriptor())
     }
 
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
-    }
-
     fn on_add(&mut self, ctx: &Context, event: &Added<'_>) -> Result<(), Failure> {
         let object: __kind__ = event.object.parse()?;
         greet::greet(ctx, &object)

@@ -16,10 +16,6 @@ impl Reconciler for Plugin {
         Ok(greet::descriptor())
     }
 
-    fn new(_config: &Config) -> Result<Self, String> {
-        Ok(Self)
-    }
-
     fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
         match ctx.get::<__kind__>(&request.key)? {
             Some(object) => greet::greet(ctx, &object)?,

@@ -3,6 +3,7 @@
 //! Reads run on the guest's thread and are charged to its CPU budget. Only the wait for writes is not charged.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pilothouse_object::Object;
@@ -13,11 +14,9 @@ use super::{gvk, json, key, reason, wit_key};
 use crate::bindings::v0_1::pilothouse::controller::cache::{CacheError, Gvk, Host, HostCursor, ObjectKey};
 use crate::handles::Entry;
 use crate::host::{CacheQuery, ObjectCursor, Refusal};
+use crate::imports::scan::{Scan, portion, remaining};
 use crate::imports::{Answer, Cursor, ImportCall};
 use crate::state::StoreState;
-
-/// How many entries of an answer are made between two looks at the CPU budget.
-const CHECK_EVERY: usize = 1024;
 
 /// The cost of a text in an answer: its bytes, and its pointer and length in the guest.
 fn text_bytes(text: &str) -> usize {
@@ -81,19 +80,27 @@ impl Host for ImportCall<'_> {
     }
 
     fn keys(&mut self, kind: Gvk, query: String) -> wasmtime::Result<Result<Vec<ObjectKey>, CacheError>> {
-        let objects = match self.listed(kind, &query) {
+        let mut objects = match self.listed(kind, &query) {
             Ok(objects) => objects,
             Err(refusal) => return Ok(Err(refusal.into())),
         };
         let mut room = Answer::new("keys", self.limits.answer_bytes);
         let mut keys = Vec::new();
-        for object in objects {
-            room.add(text_bytes(object.namespace().unwrap_or_default()) + text_bytes(object.name()))?;
-            keys.push(wit_key(object.key()));
-            if keys.len().is_multiple_of(CHECK_EVERY) {
-                self.budget.check()?;
+        let mut added = Ok(());
+        let mut scan = Scan::new(&self.budget);
+        objects.visit(&mut |object| {
+            if let Some(object) = object {
+                let (namespace, name) = (object.namespace().unwrap_or_default(), object.name());
+                added = room.add(text_bytes(namespace) + text_bytes(name));
+                if added.is_err() {
+                    return ControlFlow::Break(());
+                }
+                keys.push(wit_key(object.key()));
             }
-        }
+            scan.look()
+        });
+        scan.end()?;
+        added?;
         Ok(Ok(keys))
     }
 
@@ -115,25 +122,20 @@ impl Host for ImportCall<'_> {
     ) -> wasmtime::Result<Result<Vec<String>, CacheError>> {
         let mut room = Answer::new("index-values", self.limits.answer_bytes);
         let mut values = Vec::new();
-        let (mut visited, mut broken) = (0_usize, Ok(()));
+        let mut added = Ok(());
+        let mut scan = Scan::new(&self.budget);
         let listed = self.host.cache_index_values(&gvk(kind), &index, &mut |value| {
             if let Some(value) = value {
-                broken = room.add(text_bytes(value)).map_err(Into::into);
-                if broken.is_err() {
+                added = room.add(text_bytes(value));
+                if added.is_err() {
                     return ControlFlow::Break(());
                 }
                 values.push(value.to_owned());
             }
-            visited += 1;
-            if visited.is_multiple_of(CHECK_EVERY)
-                && let Err(trap) = self.budget.check()
-            {
-                broken = Err(trap);
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
+            scan.look()
         });
-        broken?;
+        scan.end()?;
+        added?;
         Ok(listed.map(|()| values).map_err(Into::into))
     }
 
@@ -149,12 +151,15 @@ impl Host for ImportCall<'_> {
 impl HostCursor for ImportCall<'_> {
     fn next(&mut self, this: Resource<Cursor>, max: u32) -> wasmtime::Result<Vec<Resource<Object>>> {
         let most = (max as usize).min(self.limits.page_objects);
-        let portion: Vec<Object> = self.handles.get(&this)?.0.by_ref().take(most).collect();
-        portion.into_iter().map(|object| Ok(self.handles.push_cached(object)?)).collect()
+        let budget = Arc::clone(&self.budget);
+        let objects = portion(&mut *self.handles.get(&this)?.0, most, &budget)?;
+        objects.into_iter().map(|object| Ok(self.handles.push_cached(object)?)).collect()
     }
 
     fn remaining(&mut self, this: Resource<Cursor>) -> wasmtime::Result<u32> {
-        Ok(u32::try_from(self.handles.get(&this)?.0.remaining()).unwrap_or(u32::MAX))
+        let budget = Arc::clone(&self.budget);
+        let left = remaining(&*self.handles.get(&this)?.0, &budget)?;
+        Ok(u32::try_from(left).unwrap_or(u32::MAX))
     }
 
     fn drop(&mut self, this: Resource<Cursor>) -> wasmtime::Result<()> {

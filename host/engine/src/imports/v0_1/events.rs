@@ -3,18 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_object::Object;
 use serde::Deserialize;
 
 use super::{gvk, json, key, reason};
 use crate::bindings::v0_1::pilothouse::controller::events::{EventError, Host, Regarding};
-use crate::host::{EventOptions, EventTarget, GuestEvent, Refusal};
+use crate::host::{EventOptions, EventTarget, GuestEvent, Refusal, RefusalReason};
 use crate::imports::ImportCall;
 use crate::state::StoreState;
 
 impl From<Refusal> for EventError {
     fn from(refusal: Refusal) -> Self {
-        Self { reason: reason(refusal.reason).to_owned(), message: refusal.message }
+        let reason = match refusal.reason {
+            RefusalReason::OverLimit => "over-quota",
+            other => reason(other),
+        };
+        Self { reason: reason.to_owned(), message: refusal.message }
     }
 }
 
@@ -30,11 +33,9 @@ struct Options {
 impl StoreState {
     fn target(&self, regarding: Regarding) -> wasmtime::Result<Result<EventTarget, Refusal>> {
         Ok(match regarding {
-            Regarding::Object(handle) => {
-                Ok(EventTarget::Object(Object::clone(self.handles.object(&handle)?)))
-            }
+            Regarding::Object(handle) => Ok(self.handles.object(&handle)?.into()),
             Regarding::Reference(reference) => match key(&reference.key) {
-                Ok(key) => Ok(EventTarget::Reference {
+                Ok(key) => Ok(EventTarget {
                     kind: gvk(reference.kind),
                     key,
                     uid: reference.uid,

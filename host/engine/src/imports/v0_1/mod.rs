@@ -32,11 +32,10 @@ pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result
 fn reason(reason: RefusalReason) -> &'static str {
     match reason {
         RefusalReason::Forbidden => "forbidden",
-        RefusalReason::Invalid => "invalid",
+        // 0.1 has no word of its own for a bound.
+        RefusalReason::Invalid | RefusalReason::OverLimit => "invalid",
         RefusalReason::NotWatched => "not-watched",
         RefusalReason::UnknownIndex => "unknown-index",
-        // In 0.1 only Events have such a refusal.
-        RefusalReason::OverLimit => "over-quota",
         RefusalReason::Unavailable | RefusalReason::Unsupported => "unavailable",
     }
 }

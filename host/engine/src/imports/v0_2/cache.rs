@@ -3,24 +3,24 @@
 //! Reads run on the guest's thread and are charged to its CPU budget. Only the wait for writes is not charged.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pilothouse_object::Object;
 use wasmtime::component::Resource;
 
-use super::{MAX_TEXT, Refused, key, set_text, wit_key};
+use super::builders::{Builder, built, set_text};
+use super::{MAX_TEXT, Refused, key, wit_key};
 use crate::bindings::v0_2::pilothouse::controller::cache::{
     Host, HostCursor, HostQuery, HostValues, ObjectKey,
 };
 use crate::error::OverLimit;
 use crate::handles::Entry;
-use crate::host::{CacheQuery, ObjectCursor};
-use crate::imports::sorted::{First, SORTED_BYTES, Sorted, Unsorted};
+use crate::host::{CacheQuery, ObjectCursor, Refusal};
+use crate::imports::scan::{Scan, portion, remaining};
+use crate::imports::sorted::{First, SORTED_BYTES, Sorted};
 use crate::imports::{Answer, Cursor, ImportCall, Kind, Query, Values};
 use crate::state::StoreState;
-
-/// How many entries of an answer are made between two looks at the CPU budget.
-const CHECK_EVERY: usize = 1024;
 
 /// Most keys and values of one portion.
 const MAX_KEYS: usize = 16_384;
@@ -33,13 +33,27 @@ fn text_bytes(text: &str) -> usize {
     text.len() + 8
 }
 
+impl Builder for Query {
+    fn held(&self) -> usize {
+        let index = self.index.as_ref().map_or(0, |(name, value)| name.len() + value.len());
+        self.namespace.len() + self.label_selector.len() + index
+    }
+
+    fn clear(&mut self) {
+        self.namespace = String::new();
+        self.label_selector = String::new();
+        self.index = None;
+    }
+
+    fn refusal(&mut self) -> &mut Option<Refusal> {
+        &mut self.refusal
+    }
+}
+
 impl StoreState {
     /// The objects of a query, in no order.
     fn queried(&mut self, this: &Resource<Query>) -> Result<(Box<dyn ObjectCursor>, u64), Refused> {
-        let query = self.handles.get(this)?;
-        if let Some(refusal) = &query.refusal {
-            return Err(refusal.clone().into());
-        }
+        let query = built(&mut self.handles, this)?;
         let index = query.index.as_ref().map(|(name, value)| (&**name, &**value));
         let asked = CacheQuery { namespace: &query.namespace, label_selector: &query.label_selector, index };
         Ok((self.host.cache_list(&query.kind, asked)?, query.limit))
@@ -73,37 +87,40 @@ impl Host for ImportCall<'_> {
         }
         let mut objects = Vec::with_capacity(keys.len());
         for k in keys {
-            let object = self.host.cache_get(self.kind(&kind)?, &key(&k.namespace, &k.name)?)?;
-            objects.push(object.map(|object| self.handles.push_cached(object.fresh())).transpose()?);
+            objects.push(self.host.cache_get(self.kind(&kind)?, &key(&k.namespace, &k.name)?)?);
             self.budget.check()?;
         }
-        Ok(objects)
+        // All handles or none: those that are made and not answered could not be dropped.
+        self.handles.check_room_for(objects.iter().flatten().count())?;
+        let handles = objects
+            .into_iter()
+            .map(|object| object.map(|object| self.handles.push_cached(object.fresh())).transpose());
+        Ok(handles.collect::<Result<_, _>>()?)
     }
 
     fn index_values(&mut self, kind: Resource<Kind>, index: String) -> Result<Resource<Values>, Refused> {
         let mut values = Vec::new();
-        let (mut bytes, mut visited) = (0_usize, 0_usize);
+        let mut bytes = 0_usize;
         let most = self.handles.free_bytes();
-        let mut broken: Result<(), Refused> = Ok(());
+        let mut scan = Scan::new(&self.budget);
         self.host.cache_index_values(self.kind(&kind)?, &index, &mut |value| {
             if let Some(value) = value {
                 bytes += value.len() + size_of::<String>();
                 if bytes > most {
-                    let over = "the values exceed what is left of limits.handleBytes: drop handles that are no longer \
-                                needed, or raise the limit";
-                    broken = Err(OverLimit::new(over).into());
                     return ControlFlow::Break(());
                 }
                 values.push(value.to_owned());
             }
-            visited += 1;
-            if visited.is_multiple_of(CHECK_EVERY) && let Err(trap) = self.budget.check() {
-                broken = Err(trap.into());
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
+            scan.look()
         })?;
-        broken?;
+        scan.end()?;
+        if bytes > most {
+            return Err(OverLimit::new(
+                "the values exceed what is left of limits.handleBytes: drop handles that are no longer needed, or raise the \
+                 limit",
+            )
+            .into());
+        }
         values.reverse();
         Ok(self.handles.push(Entry::Values(Values(values)), bytes)?)
     }
@@ -127,27 +144,25 @@ impl HostQuery for ImportCall<'_> {
             limit: u64::MAX,
             refusal: None,
         };
-        Ok(self.handles.push_builder(Entry::Query(query))?)
+        Ok(self.handles.push_builder(Entry::Query(query), 0)?)
     }
 
     fn namespace(&mut self, this: Resource<Query>, name: String) -> wasmtime::Result<()> {
-        let query = self.handles.get(&this)?;
-        set_text(&mut query.namespace, &mut query.refusal, "the namespace", name, MAX_INDEX_TEXT);
-        Ok(())
+        self.build(&this, |query| set_text(&mut query.namespace, "the namespace", name, MAX_INDEX_TEXT))
     }
 
     fn label_selector(&mut self, this: Resource<Query>, selector: String) -> wasmtime::Result<()> {
-        let query = self.handles.get(&this)?;
-        set_text(&mut query.label_selector, &mut query.refusal, "the label selector", selector, MAX_TEXT);
-        Ok(())
+        self.build(&this, |query| {
+            set_text(&mut query.label_selector, "the label selector", selector, MAX_TEXT)
+        })
     }
 
     fn index(&mut self, this: Resource<Query>, name: String, value: String) -> wasmtime::Result<()> {
-        let query = self.handles.get(&this)?;
-        let (of_index, of_value) = query.index.get_or_insert_default();
-        set_text(of_index, &mut query.refusal, "the name of the index", name, MAX_INDEX_TEXT);
-        set_text(of_value, &mut query.refusal, "the value of the index", value, MAX_INDEX_TEXT);
-        Ok(())
+        self.build(&this, |query| {
+            let (of_index, of_value) = query.index.get_or_insert_default();
+            set_text(of_index, "the name of the index", name, MAX_INDEX_TEXT)?;
+            set_text(of_value, "the value of the index", value, MAX_INDEX_TEXT)
+        })
     }
 
     fn limit(&mut self, this: Resource<Query>, objects: u64) -> wasmtime::Result<()> {
@@ -161,30 +176,23 @@ impl HostQuery for ImportCall<'_> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let too_many = || {
             OverLimit::new(format_args!(
-                "the query selects more than {most} objects, for which limits.handleBytes has no room: narrow it, drop \
+                "the query selects more objects than limits.handleBytes has room to sort, which is {most}: narrow it, drop \
                  handles that are no longer needed, or raise the limit"
             ))
         };
         if objects.is_in_order() {
-            let all = objects.remaining();
-            if all > most {
-                return Err(too_many().into());
-            }
-            let cursor = Cursor(Box::new(First::new(objects, limit)));
-            return Ok(self.handles.push(Entry::Cursor(cursor), all * SORTED_BYTES)?);
+            let first = First::new(objects, limit, most, &self.budget)?.ok_or_else(too_many)?;
+            let held = first.taken() * SORTED_BYTES;
+            return Ok(self.handles.push(Entry::Cursor(Cursor(Box::new(first))), held)?);
         }
-        let sorted = match Sorted::new(objects, limit, most, &self.budget) {
-            Ok(sorted) => sorted,
-            Err(Unsorted::Budget) => return Err(crate::budget::used_up().into()),
-            Err(Unsorted::TooMany) => return Err(too_many().into()),
-        };
+        let sorted = Sorted::new(objects, limit, most, &self.budget)?.ok_or_else(too_many)?;
         let held = sorted.taken() * SORTED_BYTES;
         Ok(self.handles.push(Entry::Cursor(Cursor(Box::new(sorted))), held)?)
     }
 
     fn count(&mut self, this: Resource<Query>) -> Result<u64, Refused> {
         let (objects, limit) = self.queried(&this)?;
-        Ok((objects.remaining() as u64).min(limit))
+        Ok((remaining(&*objects, &self.budget)? as u64).min(limit))
     }
 
     fn drop(&mut self, this: Resource<Query>) -> wasmtime::Result<()> {
@@ -195,23 +203,29 @@ impl HostQuery for ImportCall<'_> {
 
 impl HostCursor for ImportCall<'_> {
     fn next(&mut self, this: Resource<Cursor>, max: u32) -> Result<Vec<Resource<Object>>, Refused> {
-        let most = (max as usize).min(self.limits.page_objects);
-        let portion: Vec<Object> = self.handles.get(&this)?.0.by_ref().take(most).collect();
-        let mut handles = Vec::with_capacity(portion.len());
-        for object in portion {
-            handles.push(self.handles.push_cached(object)?);
+        let budget = Arc::clone(&self.budget);
+        let (room, page) = (self.handles.room(), self.limits.page_objects);
+        let Cursor(objects) = self.handles.get(&this)?;
+        let most = (max as usize).min(page).min(remaining(&**objects, &budget)?);
+        // A shorter portion where the room ends. Nothing is taken before there is room for it: a guest that dropped handles
+        // goes on where it was.
+        let objects = portion(&mut **objects, most.min(room), &budget)?;
+        if objects.is_empty() && most > 0 {
+            self.handles.check_room_for(1)?;
         }
-        Ok(handles)
+        Ok(objects.into_iter().map(|object| self.handles.push_cached(object)).collect::<Result<_, _>>()?)
     }
 
     fn next_keys(&mut self, this: Resource<Cursor>, max: u32) -> wasmtime::Result<Vec<ObjectKey>> {
         let most = (max as usize).min(MAX_KEYS);
-        let objects = self.handles.get(&this)?.0.by_ref();
-        Ok(objects.take(most).map(|object| wit_key(object.key())).collect())
+        let budget = Arc::clone(&self.budget);
+        let objects = portion(&mut *self.handles.get(&this)?.0, most, &budget)?;
+        Ok(objects.iter().map(|object| wit_key(object.key())).collect())
     }
 
     fn remaining(&mut self, this: Resource<Cursor>) -> wasmtime::Result<u64> {
-        Ok(self.handles.get(&this)?.0.remaining() as u64)
+        let budget = Arc::clone(&self.budget);
+        Ok(remaining(&*self.handles.get(&this)?.0, &budget)? as u64)
     }
 
     fn drop(&mut self, this: Resource<Cursor>) -> wasmtime::Result<()> {

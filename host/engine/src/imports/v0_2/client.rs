@@ -7,7 +7,8 @@
 use pilothouse_object::{Gvk, Object};
 use wasmtime::component::Resource;
 
-use super::{CallFailed, MAX_TEXT, Refused, check_cluster, check_text, key, set_text};
+use super::builders::{Builder, built, bytes_of, set_text};
+use super::{CallFailed, MAX_TEXT, Refused, check_cluster, check_text, key};
 use crate::bindings::v0_2::pilothouse::controller::client::{
     FieldValidation, Host, HostOptions, HostPage, PatchKind as WitPatch, Propagation,
     VersionMatch as WitMatch,
@@ -33,13 +34,7 @@ impl StoreState {
         options: OptionsHandle,
     ) -> Result<ClientAnswer, CallFailed> {
         let options = match options {
-            Some(handle) => {
-                let options = self.handles.get(&handle)?;
-                match &options.refusal {
-                    Some(refusal) => return Err(refusal.clone().into()),
-                    None => options.options.clone(),
-                }
-            }
+            Some(handle) => built(&mut self.handles, &handle)?.options.clone(),
             None => CallOptions::default(),
         };
         let sent = match &verb {
@@ -87,7 +82,14 @@ impl StoreState {
 }
 
 fn other_answer(wanted: &str, answer: &ClientAnswer) -> CallFailed {
-    Refusal::unavailable(format_args!("the server did not answer {wanted}: {answer:?}")).into()
+    let answer = match answer {
+        ClientAnswer::Object(_) => "an object",
+        ClientAnswer::Page { .. } => "a list",
+        ClientAnswer::Deleted(_) => "a delete",
+        ClientAnswer::Log(_) => "a log",
+        ClientAnswer::May(_) => "a review",
+    };
+    Refusal::unavailable(format_args!("the host answered {answer} instead of {wanted}")).into()
 }
 
 impl Host for ImportCall<'_> {
@@ -227,6 +229,39 @@ impl Host for ImportCall<'_> {
     }
 }
 
+impl Builder for Options {
+    fn held(&self) -> usize {
+        // The others are no texts of the guest.
+        let CallOptions {
+            subresource,
+            field_manager,
+            preconditions,
+            namespace,
+            label_selector,
+            field_selector,
+            continue_token,
+            resource_version,
+            target,
+            container,
+            ..
+        } = &self.options;
+        let preconditions = preconditions
+            .as_ref()
+            .map_or(0, |conditions| bytes_of([&conditions.uid, &conditions.resource_version]));
+        let texts = [subresource, field_manager, namespace, continue_token, resource_version, container];
+        let target = target.as_ref().map_or(0, |key| key.as_str().len());
+        bytes_of(texts) + preconditions + label_selector.len() + field_selector.len() + target
+    }
+
+    fn clear(&mut self) {
+        self.options = CallOptions::default();
+    }
+
+    fn refusal(&mut self) -> &mut Option<Refusal> {
+        &mut self.refusal
+    }
+}
+
 impl StoreState {
     fn option_text<T: From<String>>(
         &mut self,
@@ -235,9 +270,7 @@ impl StoreState {
         text: String,
         slot: impl FnOnce(&mut CallOptions) -> &mut T,
     ) -> wasmtime::Result<()> {
-        let Options { options, refusal } = self.handles.get(this)?;
-        set_text(slot(options), refusal, what, text, MAX_TEXT);
-        Ok(())
+        self.build(this, |options| set_text(slot(&mut options.options), what, text, MAX_TEXT))
     }
 
     fn set(&mut self, this: &Resource<Options>, set: impl FnOnce(&mut CallOptions)) -> wasmtime::Result<()> {
@@ -252,7 +285,7 @@ fn preconditions(options: &mut CallOptions) -> &mut CallPreconditions {
 
 impl HostOptions for ImportCall<'_> {
     fn new(&mut self) -> Result<Resource<Options>, Refused> {
-        Ok(self.handles.push_builder(Entry::Options(Box::default()))?)
+        Ok(self.handles.push_builder(Entry::Options(Box::default()), 0)?)
     }
 
     fn subresource(&mut self, this: Resource<Options>, name: String) -> wasmtime::Result<()> {
@@ -260,12 +293,10 @@ impl HostOptions for ImportCall<'_> {
     }
 
     fn name(&mut self, this: Resource<Options>, namespace: String, name: String) -> wasmtime::Result<()> {
-        let Options { options, refusal } = self.handles.get(&this)?;
-        match key(&namespace, &name) {
-            Ok(key) => options.target = Some(key),
-            Err(why) => *refusal = Some(why),
-        }
-        Ok(())
+        self.build(&this, |options| {
+            options.options.target = Some(key(&namespace, &name)?);
+            Ok(())
+        })
     }
 
     fn field_manager(&mut self, this: Resource<Options>, name: String) -> wasmtime::Result<()> {

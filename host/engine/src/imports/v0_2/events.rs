@@ -1,18 +1,24 @@
 //! The `events` interface: Kubernetes Events that the guest records.
 
+use std::collections::BTreeMap;
+
 use pilothouse_object::Object;
 use wasmtime::component::Resource;
 
-use super::{MAX_TEXT, Refused, key, set_text};
+use super::builders::{Builder, built, bytes_of, set_text};
+use super::{Refused, cut, key};
 use crate::bindings::v0_2::pilothouse::controller::events::{EventType, Host, HostEvent, ObjectKey};
 use crate::handles::Entry;
 use crate::host::{EventOptions, EventTarget, GuestEvent, Refusal};
 use crate::imports::{ImportCall, Kind, NewEvent};
 use crate::state::StoreState;
 
-/// Most annotations of an Event, and their bytes in all that are kept until it is recorded: then the host has a narrower bound.
+/// Most annotations of an Event, and their bytes in all.
 const MAX_ANNOTATIONS: usize = 32;
-const MAX_ANNOTATION_BYTES: usize = MAX_TEXT;
+const MAX_ANNOTATION_BYTES: usize = 8 << 10;
+
+/// Reason, action and note are cut after so many bytes, and to what an Event may have when it is recorded.
+const MAX_CUT: usize = 4 << 10;
 
 /// Maximum length in bytes of a field path and of a time.
 const MAX_PATH: usize = 1 << 10;
@@ -20,14 +26,40 @@ const MAX_PATH: usize = 1 << 10;
 /// Maximum length in bytes of a UID.
 const MAX_UID: usize = 128;
 
-impl StoreState {
-    fn target_object(&self, handle: &Resource<Object>) -> wasmtime::Result<EventTarget> {
-        Ok(EventTarget::Object(Object::clone(self.handles.object(handle)?)))
+impl Builder for NewEvent {
+    fn held(&self) -> usize {
+        let target = |target: &EventTarget| {
+            let EventTarget { kind, key, uid, resource_version } = target;
+            let kind = kind.group.len() + kind.version.len() + kind.kind.len();
+            kind + key.as_str().len() + uid.len() + resource_version.len()
+        };
+        let EventOptions { annotations, field_path, timestamp } = &self.options;
+        let options = annotation_bytes(annotations) + field_path.len() + bytes_of([timestamp]);
+        let texts = self.reason.len() + self.action.len() + self.note.len();
+        target(&self.regarding) + self.related.as_ref().map_or(0, target) + options + texts
     }
 
+    fn clear(&mut self) {
+        self.related = None;
+        self.options = EventOptions::default();
+        for text in [&mut self.reason, &mut self.action, &mut self.note] {
+            *text = String::new();
+        }
+    }
+
+    fn refusal(&mut self) -> &mut Option<Refusal> {
+        &mut self.refusal
+    }
+}
+
+fn annotation_bytes(annotations: &BTreeMap<String, String>) -> usize {
+    annotations.iter().map(|(name, value)| name.len() + value.len()).sum()
+}
+
+impl StoreState {
     fn target_key(&self, kind: &Resource<Kind>, k: &ObjectKey, uid: String) -> Result<EventTarget, Refused> {
         super::check_text("the uid", &uid, MAX_UID)?;
-        Ok(EventTarget::Reference {
+        Ok(EventTarget {
             kind: self.kind(kind)?.clone(),
             key: key(&k.namespace, &k.name)?,
             uid,
@@ -42,21 +74,19 @@ impl StoreState {
         reason: String,
         note: String,
     ) -> Result<Resource<NewEvent>, Refused> {
-        let mut event = NewEvent {
+        let event = NewEvent {
             regarding,
             related: None,
             is_warning: event_type == EventType::Warning,
-            reason: String::new(),
+            reason: cut(reason, MAX_CUT),
             action: String::new(),
-            note: String::new(),
+            note: cut(note, MAX_CUT),
             options: EventOptions::default(),
-            annotation_bytes: 0,
             refusal: None,
             is_recorded: false,
         };
-        set_text(&mut event.reason, &mut event.refusal, "the reason", reason, MAX_TEXT);
-        set_text(&mut event.note, &mut event.refusal, "the note", note, MAX_TEXT);
-        Ok(self.handles.push_builder(Entry::Event(Box::new(event)))?)
+        let held = event.held();
+        Ok(self.handles.push_builder(Entry::Event(Box::new(event)), held)?)
     }
 }
 
@@ -70,7 +100,7 @@ impl HostEvent for ImportCall<'_> {
         reason: String,
         note: String,
     ) -> Result<Resource<NewEvent>, Refused> {
-        let regarding = self.target_object(&object)?;
+        let regarding = EventTarget::from(self.handles.object(&object)?);
         self.new_event(regarding, event_type, reason, note)
     }
 
@@ -88,15 +118,18 @@ impl HostEvent for ImportCall<'_> {
     }
 
     fn action(&mut self, this: Resource<NewEvent>, action: String) -> wasmtime::Result<()> {
-        let event = self.handles.get(&this)?;
-        set_text(&mut event.action, &mut event.refusal, "the action", action, MAX_TEXT);
-        Ok(())
+        self.build(&this, |event| {
+            event.action = cut(action, MAX_CUT);
+            Ok(())
+        })
     }
 
     fn related(&mut self, this: Resource<NewEvent>, object: Resource<Object>) -> wasmtime::Result<()> {
-        let related = self.target_object(&object)?;
-        self.handles.get(&this)?.related = Some(related);
-        Ok(())
+        let related = EventTarget::from(self.handles.object(&object)?);
+        self.build(&this, |event| {
+            event.related = Some(related);
+            Ok(())
+        })
     }
 
     fn related_key(
@@ -106,63 +139,62 @@ impl HostEvent for ImportCall<'_> {
         k: ObjectKey,
         uid: String,
     ) -> wasmtime::Result<()> {
-        let related = self.target_key(&kind, &k, uid);
-        let event = self.handles.get(&this)?;
-        match related {
-            Ok(related) => event.related = Some(related),
-            Err(Refused::Refusal(why)) => event.refusal = Some(why),
+        let related = match self.target_key(&kind, &k, uid) {
+            Ok(related) => Ok(related),
+            Err(Refused::Refusal(why)) => Err(why),
             Err(Refused::Trap(trap)) => return Err(trap),
-        }
-        Ok(())
+        };
+        self.build(&this, |event| {
+            event.related = Some(related?);
+            Ok(())
+        })
     }
 
     fn field_path(&mut self, this: Resource<NewEvent>, path: String) -> wasmtime::Result<()> {
-        let event = self.handles.get(&this)?;
-        set_text(&mut event.options.field_path, &mut event.refusal, "the field path", path, MAX_PATH);
-        Ok(())
+        self.build(&this, |event| set_text(&mut event.options.field_path, "the field path", path, MAX_PATH))
     }
 
     fn annotation(&mut self, this: Resource<NewEvent>, name: String, value: String) -> wasmtime::Result<()> {
-        let event = self.handles.get(&this)?;
-        event.annotation_bytes = event.annotation_bytes.saturating_add(name.len() + value.len());
-        let annotations = &mut event.options.annotations;
-        if event.annotation_bytes > MAX_ANNOTATION_BYTES || annotations.len() == MAX_ANNOTATIONS {
-            event.refusal = Some(Refusal::invalid(format_args!(
-                "an Event may have {MAX_ANNOTATIONS} annotations with {MAX_ANNOTATION_BYTES} bytes in all"
-            )));
-        } else {
+        self.build(&this, |event| {
+            let annotations = &mut event.options.annotations;
             annotations.insert(name, value);
-        }
-        Ok(())
+            let bytes = annotation_bytes(annotations);
+            if annotations.len() <= MAX_ANNOTATIONS && bytes <= MAX_ANNOTATION_BYTES {
+                return Ok(());
+            }
+            Err(Refusal::invalid(format_args!(
+                "the Event has {} annotations with {bytes} bytes, and may have {MAX_ANNOTATIONS} with {MAX_ANNOTATION_BYTES} \
+                 bytes in all",
+                annotations.len()
+            )))
+        })
     }
 
     fn timestamp(&mut self, this: Resource<NewEvent>, time: String) -> wasmtime::Result<()> {
-        let event = self.handles.get(&this)?;
-        set_text(&mut event.options.timestamp, &mut event.refusal, "the timestamp", time, MAX_PATH);
-        Ok(())
+        self.build(&this, |event| set_text(&mut event.options.timestamp, "the timestamp", time, MAX_PATH))
     }
 
     fn record(&mut self, this: Resource<NewEvent>) -> Result<(), Refused> {
-        let event = self.handles.get(&this)?;
+        let event = built(&mut self.handles, &this)?;
         if event.is_recorded {
             return Err(Refusal::invalid("the Event is recorded already: make another one").into());
         }
-        if let Some(refusal) = &event.refusal {
-            return Err(refusal.clone().into());
-        }
-        let options = std::mem::take(&mut event.options);
-        let text = |text: &mut String| std::mem::take(text);
-        let event = GuestEvent {
+        // A copy: an Event that is refused may be recorded later.
+        let recorded = GuestEvent {
             regarding: event.regarding.clone(),
-            related: event.related.take(),
+            related: event.related.clone(),
             event_type: if event.is_warning { "Warning" } else { "Normal" }.to_owned(),
-            reason: text(&mut event.reason),
-            action: text(&mut event.action),
-            note: text(&mut event.note),
-            options: Ok(options),
+            reason: event.reason.clone(),
+            action: event.action.clone(),
+            note: event.note.clone(),
+            options: Ok(event.options.clone()),
         };
-        self.handles.get(&this)?.is_recorded = true;
-        Ok(self.host.record_event(&self.call.get(), event)?)
+        self.host.record_event(&self.call.get(), recorded)?;
+        let event = self.handles.get(&this)?;
+        event.is_recorded = true;
+        event.clear();
+        let held = event.held();
+        Ok(self.handles.hold(&this, held)?)
     }
 
     fn drop(&mut self, this: Resource<NewEvent>) -> wasmtime::Result<()> {

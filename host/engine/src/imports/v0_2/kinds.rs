@@ -10,7 +10,7 @@ use crate::imports::{ImportCall, Kind};
 use crate::state::StoreState;
 
 /// Most kinds that an instance may have at a time.
-const MAX_KINDS: usize = 256;
+pub(crate) const MAX_KINDS: usize = 256;
 
 /// Maximum length in bytes of a group, a version and a kind.
 const MAX_NAME: usize = 253;

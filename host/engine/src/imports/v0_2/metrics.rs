@@ -10,7 +10,7 @@ use crate::imports::{ImportCall, Metric};
 use crate::state::StoreState;
 
 /// Most handles of metrics that an instance may have at a time.
-const MAX_METRICS: usize = 256;
+pub(crate) const MAX_METRICS: usize = 256;
 
 impl StoreState {
     fn change(

@@ -1,5 +1,6 @@
 //! Contract 0.2: its interfaces on the host's side.
 
+mod builders;
 mod cache;
 mod client;
 mod events;
@@ -12,6 +13,8 @@ mod queue;
 use pilothouse_object::ObjectKey;
 use wasmtime::component::Linker;
 
+pub(crate) use self::kinds::MAX_KINDS;
+pub(crate) use self::metrics::MAX_METRICS;
 pub(crate) use self::queue::MAX_DELAY;
 use super::{ImportCall, ImportCalls, import_call};
 use crate::bindings::v0_2::pilothouse::controller as wit;
@@ -95,7 +98,7 @@ fn wit_refusal(refusal: Refusal) -> wit::types::Refusal {
         RefusalReason::Unavailable => Reason::Unavailable,
         RefusalReason::Unsupported => Reason::Unsupported,
     };
-    wit::types::Refusal { reason, message: cut(refusal.message, 4 << 10) }
+    wit::types::Refusal { reason, message: cut(refusal.message, builders::MAX_MESSAGE) }
 }
 
 /// The first `most` bytes of a text, or one to three less where a character would be cut.
@@ -187,20 +190,6 @@ fn check_text(what: &str, text: &str, most: usize) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::invalid(format_args!("{what} has {} bytes, at most {most} are allowed", text.len())))
-}
-
-/// Takes over a text of something that is being put together, or remembers why that cannot be used.
-fn set_text<T: From<String>>(
-    slot: &mut T,
-    refusal: &mut Option<Refusal>,
-    what: &str,
-    text: String,
-    most: usize,
-) {
-    match check_text(what, &text, most) {
-        Ok(()) => *slot = text.into(),
-        Err(why) => *refusal = Some(why),
-    }
 }
 
 #[cfg(test)]

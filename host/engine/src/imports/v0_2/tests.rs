@@ -1,7 +1,11 @@
 //! What guests of 0.2 may ask: bounds with their refusals, the order of lists, options, and values at pointers.
 
+mod builders;
+mod cache;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use pilothouse_object::{Gvk, Object};
@@ -12,8 +16,8 @@ use super::*;
 use crate::bindings::v0_2::pilothouse::controller as api;
 use crate::host::{
     CacheImports, CacheQuery, CallContext, CallOptions, ClientAnswer, ClientCall, ClientFuture,
-    ClientImports, ConfigImports, EventImports, EventOptions, GuestEvent, HttpImports, LogImports,
-    MetricImports, ObjectCursor, QueueImports, SystemImports, VersionMatch,
+    ClientImports, ConfigImports, EventImports, EventOptions, EventTarget, GuestEvent, HttpImports,
+    LogImports, MetricImports, ObjectCursor, QueueImports, SystemImports, VersionMatch,
 };
 use crate::imports::{Kind, import_call};
 
@@ -25,6 +29,7 @@ struct Recording {
     queries: Mutex<Vec<String>>,
     calls: Mutex<Vec<CallOptions>>,
     events: Mutex<Vec<GuestEvent>>,
+    is_quota_used: AtomicBool,
     queued: Mutex<Vec<(Vec<ObjectKey>, i32)>>,
 }
 
@@ -58,6 +63,9 @@ impl ClientImports for Recording {
 
 impl EventImports for Recording {
     fn record_event(&self, _: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
+        if self.is_quota_used.load(Relaxed) {
+            return Err(Refusal::over_limit("limits.eventQPS"));
+        }
         self.events.lock().push(event);
         Ok(())
     }
@@ -95,6 +103,14 @@ fn state(host: Recording) -> (Arc<Recording>, StoreState) {
     let mut state = StoreState::new(Arc::clone(&host) as _, Limits::default());
     state.begin(CallContext::default());
     (host, state)
+}
+
+/// A state with room for so many handles.
+fn state_with_room(handles: usize, host: Recording) -> StoreState {
+    let limits = Limits { handle_bytes: handles << 10, ..Limits::default() };
+    let mut state = StoreState::new(Arc::new(host), limits);
+    state.begin(CallContext::default());
+    state
 }
 
 fn kind(state: &mut StoreState) -> Resource<Kind> {
@@ -143,84 +159,6 @@ fn kinds_are_bounded_and_of_the_cluster_of_the_host() {
         (call.group(lent(&again)).unwrap(), call.name(again).unwrap()),
         ("g".to_owned(), "Y".to_owned())
     );
-}
-
-#[test]
-fn a_query_lists_in_the_order_of_keys_up_to_its_limit() {
-    use api::cache::{HostCursor, HostQuery};
-    let names = ["b/x", "a/z", "a-b/x", "a/a", "c/x"];
-    let (host, mut state) = state(Recording { objects: names.map(object).into(), ..Recording::default() });
-    let kind = kind(&mut state);
-    let mut call = import_call(&mut state);
-    let query = HostQuery::new(&mut call, kind).unwrap();
-    call.index(lent(&query), "i".to_owned(), "v".to_owned()).unwrap();
-    HostQuery::namespace(&mut call, lent(&query), "a".to_owned()).unwrap();
-    call.limit(lent(&query), 4).unwrap();
-    let cursor = call.run(lent(&query)).unwrap();
-    assert_eq!(call.count(lent(&query)).unwrap(), 4);
-    assert_eq!(HostCursor::remaining(&mut call, lent(&cursor)).unwrap(), 4);
-    let mut keys = Vec::new();
-    for most in [1, 0, 100] {
-        let portion = call.next_keys(lent(&cursor), most).unwrap();
-        keys.extend(portion.into_iter().map(|key| format!("{}/{}", key.namespace, key.name)));
-    }
-    // As the API server sorts: by the bytes of namespace and name with "/" between them.
-    assert_eq!(keys, ["a-b/x", "a/a", "a/z", "b/x"]);
-    assert_eq!(HostCursor::remaining(&mut call, cursor).unwrap(), 0);
-    assert!(
-        host.queries.lock()[0].contains(r#"namespace: "a", label_selector: "", index: Some(("i", "v"))"#)
-    );
-}
-
-#[test]
-fn a_query_with_a_text_that_is_too_long_is_refused_when_it_runs() {
-    use api::cache::HostQuery;
-    let (host, mut state) = state(Recording::default());
-    let kind = kind(&mut state);
-    let mut call = import_call(&mut state);
-    let query = HostQuery::new(&mut call, kind).unwrap();
-    call.label_selector(lent(&query), "x".repeat(MAX_TEXT + 1)).unwrap();
-    let (reason, message) = refusal(call.run(query));
-    assert!(reason == RefusalReason::Invalid && message.contains("at most 65536"), "{message}");
-    assert!(host.queries.lock().is_empty());
-}
-
-#[test]
-fn a_sorted_list_is_bounded_by_the_room_for_handles() {
-    use api::cache::HostQuery;
-    let objects: Vec<Object> = (0..2_000).map(|n| object(&format!("a/{n}"))).collect();
-    let host = Recording { objects, ..Recording::default() };
-    let mut state = StoreState::new(Arc::new(host), Limits { handle_bytes: 16 << 10, ..Limits::default() });
-    state.begin(CallContext::default());
-    let kind = kind(&mut state);
-    let mut call = import_call(&mut state);
-    let query = HostQuery::new(&mut call, kind).unwrap();
-    let (reason, message) = refusal(call.run(query));
-    assert!(reason == RefusalReason::OverLimit && message.contains("limits.handleBytes"), "{message}");
-}
-
-#[test]
-fn builders_are_bounded_together_and_freed_when_dropped() {
-    use api::client::HostOptions;
-    use api::events::{EventType, HostEvent};
-    let (_, mut state) = state(Recording { objects: vec![object("a/x")], ..Recording::default() });
-    let kind = kind(&mut state);
-    let mut call = import_call(&mut state);
-    let options: Vec<_> = (0..63).map(|_| HostOptions::new(&mut call).unwrap()).collect();
-    let about = |call: &mut ImportCall<'_>| {
-        let key = wit::types::ObjectKey { namespace: "a".to_owned(), name: "x".to_owned() };
-        call.about_key(lent(&kind), key, String::new(), EventType::Normal, "R".to_owned(), String::new())
-    };
-    about(&mut call).unwrap();
-    for over in [refusal(about(&mut call)), refusal(HostOptions::new(&mut call))] {
-        assert!(over.0 == RefusalReason::OverLimit && over.1.contains("64 queries"), "{over:?}");
-    }
-    HostOptions::drop(&mut call, lent(&options[0])).unwrap();
-    about(&mut call).unwrap();
-    drop(call);
-    state.end();
-    assert!(state.handles.is_empty());
-    HostOptions::new(&mut import_call(&mut state)).unwrap();
 }
 
 #[test]
@@ -326,38 +264,6 @@ async fn options_of_live_calls_are_passed_on_and_bad_ones_are_refused() {
 }
 
 #[test]
-fn an_event_is_recorded_once_and_its_options_are_bounded() {
-    use api::events::{EventType, HostEvent};
-    let (host, mut state) = state(Recording::default());
-    let object = state.handles.push_cached(object("a/x")).unwrap();
-    let mut call = import_call(&mut state);
-    let about = |call: &mut ImportCall<'_>| {
-        call.about(lent(&object), EventType::Warning, "R".to_owned(), "n".to_owned()).unwrap()
-    };
-    let event = about(&mut call);
-    HostEvent::annotation(&mut call, lent(&event), "a".to_owned(), "b".to_owned()).unwrap();
-    HostEvent::field_path(&mut call, lent(&event), "data".to_owned()).unwrap();
-    HostEvent::record(&mut call, lent(&event)).unwrap();
-    assert!(refusal(HostEvent::record(&mut call, event)).1.contains("recorded already"));
-    let recorded = host.events.lock().pop().unwrap();
-    let annotations = [("a".to_owned(), "b".to_owned())].into();
-    let options = EventOptions { annotations, field_path: "data".to_owned(), timestamp: None };
-    assert_eq!(
-        (recorded.event_type.as_str(), recorded.reason.as_str(), recorded.options),
-        ("Warning", "R", Ok(options))
-    );
-    let event = about(&mut call);
-    for n in 0..33 {
-        HostEvent::annotation(&mut call, lent(&event), n.to_string(), String::new()).unwrap();
-    }
-    assert!(refusal(HostEvent::record(&mut call, event)).1.contains("32 annotations"));
-    let event = about(&mut call);
-    HostEvent::annotation(&mut call, lent(&event), "a".to_owned(), "x".repeat(MAX_TEXT)).unwrap();
-    assert_eq!(refusal(HostEvent::record(&mut call, event)).0, RefusalReason::Invalid);
-    assert!(host.events.lock().is_empty());
-}
-
-#[test]
 fn keys_are_added_all_or_none_and_only_to_this_cluster() {
     use api::queue::Host;
     let (host, mut state) = state(Recording::default());
@@ -373,21 +279,6 @@ fn keys_are_added_all_or_none_and_only_to_this_cluster() {
     assert_eq!(call.num_requeues(9, key("x")).unwrap(), 0);
     let added: Vec<_> = host.queued.lock().iter().map(|(keys, priority)| (keys.len(), *priority)).collect();
     assert_eq!(added, [(1, 5), (2, -1)]);
-}
-
-#[test]
-fn values_of_an_index_come_in_portions() {
-    use api::cache::{Host, HostValues};
-    let (_, mut state) = state(Recording { values: vec!["a", "b", "c"], ..Recording::default() });
-    let kind = kind(&mut state);
-    let mut call = import_call(&mut state);
-    let values = call.index_values(kind, "i".to_owned()).unwrap();
-    assert_eq!(HostValues::next(&mut call, lent(&values), 2).unwrap(), ["a", "b"]);
-    call.limits.answer_bytes = 4;
-    assert_eq!(refusal(HostValues::next(&mut call, lent(&values), 2)).0, RefusalReason::OverLimit);
-    call.limits.answer_bytes = 100;
-    assert_eq!(HostValues::next(&mut call, lent(&values), 2).unwrap(), ["c"]);
-    assert!(HostValues::next(&mut call, values, 2).unwrap().is_empty());
 }
 
 #[test]

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 pub(crate) use self::ledger::PoolBounds;
 use self::ledger::{Granted, Ledger, TenantId, Ticket, UsedBy};
 use crate::dispatch::guest::{Component, Guest};
-use crate::dispatch::guest_state;
+use crate::dispatch::guest_state::{self, Going};
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
@@ -75,20 +75,25 @@ struct Warm {
 }
 
 impl Warm {
-    fn is_usable(&self) -> bool {
-        self.guest.as_ref().is_some_and(|guest| guest.is_usable())
+    /// Whether it is to run another call. One that is worn out and usable still tells its state.
+    fn goes_on(&self) -> bool {
+        self.guest.as_ref().is_some_and(|guest| guest.is_usable() && !guest.is_worn_out())
     }
 }
 
 impl Drop for Warm {
     fn drop(&mut self) {
-        if let (Some(state), Some(guest)) =
-            (&self.generation.state, self.guest.take_if(|guest| guest.is_usable()))
-        {
-            state.save(guest, self.generation.origin.limits.state_bytes);
+        let is_usable = self.guest.as_ref().is_some_and(|guest| guest.is_usable());
+        let going = Going::new(self.guest.take(), Arc::clone(&self.generation));
+        if let Some(state) = self.generation.state.as_ref().filter(|_| is_usable) {
+            state.save(going);
         }
-        self.generation.instance_dropped();
     }
+}
+
+/// Drops instances whose room is wanted now. Nobody waits until they have handed their state over.
+fn make_room(evicted: Vec<Warm>) {
+    evicted.into_iter().for_each(|mut warm| warm.guest = None);
 }
 
 impl std::fmt::Debug for InstancePool {
@@ -118,7 +123,9 @@ impl InstancePool {
     /// Drops the idle instance that was used least recently, to make room for another; `false` if there is none.
     fn evict_one(&self) -> bool {
         let mut evicted = Vec::new();
-        self.0.state.lock().ledger.evict(&mut evicted)
+        let any = self.0.state.lock().ledger.evict(&mut evicted);
+        make_room(evicted);
+        any
     }
 
     /// Makes an instance. The engine may have no room for it although the pool has: then an idle instance goes.
@@ -166,7 +173,7 @@ impl InstancePool {
             .collect();
         self.0.waiting.store(state.waiting.len(), Relaxed);
         drop(state);
-        drop(evicted);
+        make_room(evicted);
         for (Waiter { tenant, sender }, granted) in granted {
             // A waiter that gave up meanwhile drops the lease, which ends it.
             let _ = sender.send(tenant.lease_of(granted));
@@ -223,6 +230,7 @@ impl Tenant {
         let mut state = self.pool.0.state.lock();
         if let Some(granted) = state.ledger.lease(self.id, &mut evicted) {
             drop(state);
+            make_room(evicted);
             return Ok(self.lease_of(granted));
         }
         let ticket = state.ledger.wait(self.id);
@@ -265,10 +273,10 @@ impl Tenant {
     /// A generation becomes the current one, with at most so many instances. Idle instances of the one before are dropped.
     pub(crate) fn set_generation(&self, number: u64, instances: u32) {
         self.generation.store(number, Relaxed);
-        self.pool.change(|ledger, dropped| {
-            ledger.set_limit(self.id, instances);
-            dropped.extend(ledger.take_idle_of(self.id));
-        });
+        // They are asked for their state before another instance is made.
+        let old = self.pool.0.state.lock().ledger.take_idle_of(self.id);
+        drop(old);
+        self.pool.change(|ledger, _| ledger.set_limit(self.id, instances));
     }
 
     /// The instances of this plugin.
@@ -320,7 +328,7 @@ impl Lease {
         plugin: &Arc<Plugin>,
         generation: &Arc<Generation>,
     ) -> Result<&mut dyn Guest, Fault> {
-        let usable = |warm: &Warm| warm.generation.number == generation.number && warm.is_usable();
+        let usable = |warm: &Warm| warm.generation.number == generation.number && warm.goes_on();
         if !self.warm.as_ref().is_some_and(usable) {
             self.warm = None;
             let mut guest = self.tenant.pool.instantiate_for(plugin, generation).await?;
@@ -363,7 +371,7 @@ impl Drop for Lease {
         self.recharge();
         let Tenant { pool, id, generation } = &*self.tenant;
         let current = generation.load(Relaxed);
-        let kept = self.warm.take_if(|warm| warm.is_usable() && warm.generation.number == current);
+        let kept = self.warm.take_if(|warm| warm.goes_on() && warm.generation.number == current);
         // One that is not kept goes before its charge does.
         self.warm = None;
         let is_idle = kept.is_some();

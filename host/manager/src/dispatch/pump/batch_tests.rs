@@ -1,4 +1,4 @@
-//! Handlers of contract 0.2: batches, failures and their return, the end of the first list, and state over reloads.
+//! Handlers of contract 0.2: batches, failures and their return, and the end of the first list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::testing::{Calls, FakeComponent, GuestCall, IDLE_TTL, TestPlugin, done, fault};
+use crate::testing::{Calls, FakeComponent, GuestCall, TestPlugin, done, fault};
 
 /// A handler of 0.2 of ConfigMaps, in a watch of this name.
 fn handler(digest: &'static str) -> (FakeComponent, Calls) {
@@ -222,36 +222,5 @@ async fn a_failed_event_goes_to_the_next_generation_at_once() {
     let mut calls = new_calls.so_far().await;
     calls.sort_unstable();
     assert_eq!(calls, ["on-events ns/a", "on-synced "]);
-    test.end().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn state_goes_from_instance_to_instance_over_idle_time_and_reloads_and_not_after_a_fault() {
-    let test = TestPlugin::new().await;
-    let with_state = |digest| {
-        let (component, calls) = handler(digest);
-        let component = component.with_state().script(|call| async move {
-            if call.keys == ["ns/bad"] { Err(fault(FaultKind::Trap)) } else { done(&call) }
-        });
-        (component, calls)
-    };
-    let (old, mut old_calls) = with_state("sha256:old");
-    test.run(old).await;
-    assert_eq!(old_calls.so_far().await, ["on-synced "]);
-    tokio::time::sleep(IDLE_TTL).await;
-    assert_eq!(old_calls.so_far().await, ["save "]);
-    test.server.create("ns/a", json!({}));
-    assert_eq!(old_calls.so_far().await, ["restore ", "on-events ns/a"]);
-    let (new, mut new_calls) = with_state("sha256:new");
-    test.run(new).await;
-    assert_eq!(old_calls.so_far().await, ["save "]);
-    let calls = new_calls.so_far().await;
-    assert_eq!(calls[0], "restore ", "{calls:?}");
-    assert!(calls[1..].iter().all(|call| call != "restore "), "{calls:?}");
-    // The instance that faulted is not asked, and the next one begins without state.
-    test.server.create("ns/bad", json!({}));
-    let calls = new_calls.so_far().await;
-    assert!(calls[0] == "on-events ns/bad" && !calls.contains(&"save ".to_owned()), "{calls:?}");
-    assert!(!calls.contains(&"restore ".to_owned()), "{calls:?}");
     test.end().await;
 }

@@ -157,7 +157,7 @@ async fn a_page_beyond_the_bytes_of_the_call_is_refused_with_the_way_out_and_sma
     // From version "0" the server answers with everything, whatever the limit.
     for options in [limited(0), from_cache(1)] {
         let error = plugin.list(options.clone()).await.unwrap_err();
-        assert_eq!(reason(&error), Some(RefusalReason::Invalid), "{options:?}");
+        assert_eq!(reason(&error), Some(RefusalReason::OverLimit), "{options:?}");
         for way in ["67108864 bytes", "limits.handleBytes", "limit", "resourceVersion", "read the cache"] {
             assert!(error.message().contains(way), "{options:?}: {}", error.message());
         }

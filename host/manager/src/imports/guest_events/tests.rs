@@ -25,12 +25,7 @@ fn event(reason: &str) -> GuestEvent {
     let key = "default/a".parse().unwrap();
     let (uid, resource_version) = (String::new(), String::new());
     GuestEvent {
-        regarding: EventTarget::Reference {
-            kind: Gvk::new("", "v1", "ConfigMap"),
-            key,
-            uid,
-            resource_version,
-        },
+        regarding: EventTarget { kind: Gvk::new("", "v1", "ConfigMap"), key, uid, resource_version },
         related: None,
         event_type: "Normal".to_owned(),
         reason: reason.to_owned(),

@@ -1,9 +1,10 @@
 //! What a plugin with a ServiceAccount is shown, as the rules of the server change.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pilothouse_cache::testing::config_maps;
-use pilothouse_engine::{CacheImports as _, CacheQuery, RefusalReason};
+use pilothouse_engine::{CacheImports as _, CacheQuery, ObjectCursor, RefusalReason};
 use pilothouse_plugin::World;
 use serde_json::{Value, json};
 
@@ -12,6 +13,10 @@ use crate::observe::status::PluginState;
 use crate::testing::{Calls, FakeComponent, TestPlugin, reads, settle};
 
 const MINUTE: Duration = Duration::from_secs(60);
+
+fn remaining(objects: &dyn ObjectCursor) -> usize {
+    objects.remaining(&mut || ControlFlow::Continue(())).unwrap()
+}
 
 fn component() -> (FakeComponent, Calls) {
     let watch = |map: &str| json!({"version": "v1", "kind": "ConfigMap", "map": {"type": map}});
@@ -84,7 +89,7 @@ async fn a_right_that_is_revoked_hides_events_keys_and_reads_until_it_is_back() 
     let get = |key: &str| imports.cache_get(&kind, &key.parse().unwrap()).map(|object| object.is_some());
     let list = |namespace| {
         let query = CacheQuery { namespace, ..CacheQuery::default() };
-        imports.cache_list(&kind, query).map(|objects| objects.remaining())
+        imports.cache_list(&kind, query).map(|objects| remaining(&*objects))
     };
     assert_eq!((get("b/1").unwrap(), list("").unwrap()), (true, 2));
     assert!(!imports.are_rights_restored());
@@ -164,7 +169,8 @@ async fn objects_that_the_account_may_not_get_are_not_read_and_a_warning_says_so
     let imports = Arc::clone(&test.plugin.current().unwrap().imports);
     let refusal = imports.cache_get(&config_maps().gvk, &"a/1".parse().unwrap()).unwrap_err();
     assert!(refusal.message.contains("may not get configmaps in namespace a: no rule"), "{refusal:?}");
-    assert_eq!(imports.cache_list(&config_maps().gvk, CacheQuery::default()).unwrap().remaining(), 1);
+    let objects = imports.cache_list(&config_maps().gvk, CacheQuery::default()).unwrap();
+    assert_eq!(remaining(&*objects), 1);
     let warnings = test.plugin.status().warnings;
     assert!(warnings[0].contains("may not get configmaps"), "{warnings:?}");
     test.end().await;

@@ -167,10 +167,16 @@ async fn cached_reads_show_the_objects_of_all_informers_of_a_kind() {
     test.run(component).await;
     let (imports, kind) = (Arc::clone(&test.plugin.current().unwrap().imports), config_maps().gvk);
     let keys = |objects: Result<Box<dyn ObjectCursor>, Refusal>| {
-        let mut keys: Vec<String> = objects.unwrap().map(|object| object.key().to_string()).collect();
+        let mut keys = Vec::new();
+        objects.unwrap().visit(&mut |object| {
+            keys.extend(object.map(|object| object.key().to_string()));
+            ControlFlow::Continue(())
+        });
         keys.sort_unstable();
         keys
     };
+    let [most, terms, values] =
+        [vec!["!a"; 64].join(","), vec!["!a"; 65].join(","), format!("app in ({})", vec!["x"; 65].join(","))];
     let list = |namespace, label_selector| {
         imports.cache_list(&kind, CacheQuery { namespace, label_selector, index: None })
     };
@@ -178,6 +184,15 @@ async fn cached_reads_show_the_objects_of_all_informers_of_a_kind() {
     assert_eq!(keys(list("b", "")), ["b/1", "b/2"]);
     assert_eq!(keys(list("", "app=x")), ["a/1", "b/2"]);
     assert_eq!(list("c", "").err().unwrap().reason, RefusalReason::NotWatched);
+    assert_eq!(keys(list("", &most)), ["a/1", "b/1", "b/2"]);
+    for selector in [&terms, &values] {
+        let over = list("", selector).err().unwrap();
+        assert_eq!(over.reason, RefusalReason::OverLimit);
+        assert!(
+            over.message.contains("65 terms") && over.message.contains("limits.selectorTerms"),
+            "{over:?}"
+        );
+    }
     assert_eq!(
         keys(imports.cache_list(&kind, CacheQuery { index: Some(("by-app", "x")), ..CacheQuery::default() })),
         ["a/1", "b/2"]

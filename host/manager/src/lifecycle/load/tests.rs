@@ -282,7 +282,7 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
     let key: pilothouse_object::ObjectKey = "a/b".parse().unwrap();
     assert_eq!(&*describe.config(), br#"{"a":1}"#);
     assert!(describe.http().is_none());
-    let regarding = EventTarget::Reference {
+    let regarding = EventTarget {
         kind: kind.clone(),
         key: key.clone(),
         uid: String::new(),

@@ -21,6 +21,21 @@ pub(super) fn panic_report(plugin: &Weak<Plugin>, task: &'static str) -> PanicRe
     })
 }
 
+impl Plugin {
+    /// A task of this plugin panicked, which is a bug of the host. Returns the message for the status.
+    pub(crate) fn task_panicked(&self, task: &str, panic: &(dyn Any + Send)) -> String {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text =
+            text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        let message = format!("bug of the host: {task} panicked: {text}");
+        tracing::error!(event = "plugin_task_panicked", plugin = &*self.name, "{message}; please report it");
+        self.metrics.panics.inc();
+        self.record_error(&message);
+        self.state.update(|state| state.task_panicked(message.clone()));
+        message
+    }
+}
+
 /// The hook of a plugin's queue.
 pub(super) struct WorkerHook {
     pub(super) plugin: Weak<Plugin>,

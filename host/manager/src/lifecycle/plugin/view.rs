@@ -101,13 +101,16 @@ impl Plugin {
 }
 
 fn watch_view(generation: &Generation, watch: &WatchSpec) -> WatchView {
-    let map = match watch.map {
+    let map = |map: &KeyMap| match map {
         KeyMap::Itself => "self",
         KeyMap::Handler => "handler",
         KeyMap::Owner { .. } => "owner",
         KeyMap::Label { .. } => "label",
+        KeyMap::Annotation { .. } => "annotation",
         KeyMap::Field { .. } => "field",
+        KeyMap::AllKeys(_) => "allKeys",
     };
+    let map = watch.maps.iter().map(map).collect::<Vec<_>>().join(", ");
     let leases = generation.imports.kind(&watch.kind).map_or(&[][..], |view| &view.leases);
     let informers = leases.iter().map(|lease| InformerView {
         namespace: lease.id().namespace.clone(),
@@ -115,5 +118,5 @@ fn watch_view(generation: &Generation, watch: &WatchSpec) -> WatchView {
         objects: lease.indexer().len(),
         error: lease.status().reflector.last_error.map(|error| error.to_string()),
     });
-    WatchView { kind: watch.kind.to_string(), map: map.to_owned(), informers: informers.collect() }
+    WatchView { kind: watch.kind.to_string(), map, informers: informers.collect() }
 }

@@ -1,12 +1,13 @@
 //! [`GuestMetrics`]: the metrics that a plugin declares itself, with bounds on their number.
 //!
-//! They are shown as `plugin_NAME_METRIC` with the label `plugin`: no metric of the host begins with `plugin_`. They stay over
-//! reloads and go with the plugin.
+//! They are shown as `plugin_NAME__METRIC` with the label `plugin`: no metric of the host begins with `plugin_`, and no two
+//! plugins have a name in common, since a metric has no `__`. They stay over reloads and go with the plugin. A generation may
+//! declare a metric otherwise than one before it, whose values are then gone.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use pilothouse_engine::{GuestMetric, MetricChange, MetricKind, MetricSpec, Refusal};
@@ -32,7 +33,7 @@ const MAX_BUCKETS: usize = 32;
 const BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// Endings that a metric gets where it is shown.
-const ENDINGS: [&str; 4] = ["_bucket", "_count", "_sum", "_created"];
+const ENDINGS: [&str; 5] = ["_total", "_bucket", "_count", "_sum", "_created"];
 
 /// The metrics of all guests by their plugins; a cheap clone.
 #[derive(Clone, Default)]
@@ -46,10 +47,15 @@ pub(crate) struct GuestMetrics {
     series: Arc<AtomicUsize>,
 }
 
+type AllSeries = BTreeMap<Box<[String]>, Series>;
+
 /// One metric.
 struct Declared {
     spec: MetricSpec,
-    series: Mutex<BTreeMap<Box<[String]>, Series>>,
+    /// The last generation that declared it.
+    generation: AtomicU64,
+    /// None once another generation has declared it otherwise.
+    series: Mutex<Option<AllSeries>>,
     /// Series of all metrics of the plugin, and how many there may be.
     all: Arc<AtomicUsize>,
     most: AtomicUsize,
@@ -74,23 +80,44 @@ impl AllGuestMetrics {
 }
 
 impl GuestMetrics {
-    /// Declares a metric, or finds the one that was declared alike. `most` are the series that all metrics of the plugin may
-    /// have.
-    pub(crate) fn declare(&self, spec: MetricSpec, most: usize) -> Result<Arc<dyn GuestMetric>, Refusal> {
+    /// Declares a metric for a generation, or finds the one that was declared alike. `most` are the series that all metrics of
+    /// the plugin may have.
+    pub(crate) fn declare(
+        &self,
+        spec: MetricSpec,
+        generation: u64,
+        most: usize,
+    ) -> Result<Arc<dyn GuestMetric>, Refusal> {
         let spec = checked(spec)?;
         let mut metrics = self.metrics.lock();
         if let Some(declared) = metrics.get(&spec.name) {
-            if declared.spec.kind != spec.kind
-                || declared.spec.labels != spec.labels
-                || declared.spec.buckets != spec.buckets
-            {
+            let is_alike = declared.spec.kind == spec.kind
+                && declared.spec.labels == spec.labels
+                && declared.spec.buckets == spec.buckets;
+            if is_alike {
+                declared.generation.fetch_max(generation, Relaxed);
+                declared.most.store(most, Relaxed);
+                return Ok(Arc::clone(declared) as _);
+            }
+            // An instance of the generation before may still declare its own.
+            if declared.generation.load(Relaxed) >= generation {
                 return Err(Refusal::invalid(format_args!(
                     "metric {:?} was declared with another kind, other labels or other buckets: use another name",
                     spec.name
                 )));
             }
-            declared.most.store(most, Relaxed);
-            return Ok(Arc::clone(declared) as _);
+            declared.retire();
+            metrics.remove(&spec.name);
+        }
+        if metrics.len() == MAX_METRICS {
+            // Those that this generation does not have any more make room, the oldest first.
+            let oldest = metrics.iter().min_by_key(|(_, declared)| declared.generation.load(Relaxed));
+            let oldest = oldest.filter(|(_, declared)| declared.generation.load(Relaxed) < generation);
+            if let Some(name) = oldest.map(|(name, _)| name.clone())
+                && let Some(declared) = metrics.remove(&name)
+            {
+                declared.retire();
+            }
         }
         if metrics.len() == MAX_METRICS {
             return Err(Refusal::over_limit(format_args!(
@@ -100,8 +127,13 @@ impl GuestMetrics {
         }
         let name = spec.name.clone();
         let all = Arc::clone(&self.series);
-        let declared =
-            Arc::new(Declared { spec, series: Mutex::default(), all, most: AtomicUsize::new(most) });
+        let declared = Arc::new(Declared {
+            spec,
+            generation: AtomicU64::new(generation),
+            series: Mutex::new(Some(BTreeMap::new())),
+            all,
+            most: AtomicUsize::new(most),
+        });
         metrics.insert(name, Arc::clone(&declared));
         Ok(declared)
     }
@@ -115,8 +147,20 @@ fn checked(mut spec: MetricSpec) -> Result<MetricSpec, Refusal> {
             "a name has letters, digits and \"_\", begins with a letter, and has at most {MAX_NAME} bytes"
         )));
     }
-    if let Some(ending) = ENDINGS.into_iter().find(|ending| spec.name.ends_with(ending)) {
-        return Err(refused(&format_args!("a name must not end with {ending:?}, which histograms get")));
+    // The ending is added where it is shown.
+    let shown_name = match spec.kind {
+        MetricKind::Counter => spec.name.strip_suffix("_total").unwrap_or(&spec.name).to_owned(),
+        MetricKind::Gauge | MetricKind::Histogram => spec.name.clone(),
+    };
+    if let Some(ending) = ENDINGS.into_iter().find(|ending| shown_name.ends_with(ending)) {
+        return Err(refused(&format_args!(
+            "its name must not end with {ending:?}, which counters and histograms get"
+        )));
+    }
+    if !is_name(&shown_name) || shown_name.ends_with('_') || shown_name.contains("__") {
+        return Err(refused(
+            &"its name must not end with \"_\" or have two of them in a row: they part it from the plugin's",
+        ));
     }
     if spec.help.len() > MAX_HELP {
         return Err(refused(&format_args!("the help has more than {MAX_HELP} bytes")));
@@ -151,12 +195,7 @@ fn checked(mut spec: MetricSpec) -> Result<MetricSpec, Refusal> {
     if is_histogram && spec.buckets.is_empty() {
         spec.buckets = BUCKETS.into();
     }
-    // The ending is added where it is shown.
-    if spec.kind == MetricKind::Counter
-        && let Some(name) = spec.name.strip_suffix("_total")
-    {
-        spec.name = name.to_owned();
-    }
+    spec.name = shown_name;
     Ok(spec)
 }
 
@@ -170,6 +209,23 @@ fn is_name(text: &str) -> bool {
 /// The beginning of a text, for a message.
 fn shown(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_NAME)]
+}
+
+impl Declared {
+    /// Series, as a scraper counts them, of one set of values.
+    fn shown_as(&self) -> usize {
+        match self.spec.kind {
+            MetricKind::Counter | MetricKind::Gauge => 1,
+            // The bucket without a bound, the sum and the count.
+            MetricKind::Histogram => self.spec.buckets.len() + 3,
+        }
+    }
+
+    /// Another generation declares it otherwise: nothing more of it is kept.
+    fn retire(&self) {
+        let count = self.series.lock().take().map_or(0, |series| series.len());
+        self.all.fetch_sub(count * self.shown_as(), Relaxed);
+    }
 }
 
 impl GuestMetric for Declared {
@@ -194,9 +250,11 @@ impl GuestMetric for Declared {
             (kind, change) => return Err(refused(&format_args!("{change:?} has no meaning for a {kind:?}"))),
         }
         let mut series = self.series.lock();
+        let Some(series) = &mut *series else { return Ok(()) };
+        let shown_as = self.shown_as();
         if change == MetricChange::Remove {
             if series.remove(labels).is_some() {
-                self.all.fetch_sub(1, Relaxed);
+                self.all.fetch_sub(shown_as, Relaxed);
             }
             return Ok(());
         }
@@ -205,10 +263,11 @@ impl GuestMetric for Declared {
             return Ok(());
         }
         let most = self.most.load(Relaxed);
-        if self.all.fetch_update(Relaxed, Relaxed, |all| (all < most).then_some(all + 1)).is_err() {
+        let more = |all: usize| Some(all + shown_as).filter(|all| *all <= most);
+        if self.all.fetch_update(Relaxed, Relaxed, more).is_err() {
             return Err(Refusal::over_limit(format_args!(
-                "metric {:?}: the plugin's metrics have {most} series (limits.metricSeries): use labels with fewer values, or \
-                 remove series",
+                "metric {:?}: the plugin's metrics may have {most} series (limits.metricSeries), and one more set of values \
+                 has {shown_as}: use labels with fewer values, or remove series",
                 self.spec.name
             )));
         }
@@ -249,29 +308,22 @@ impl fmt::Debug for AllGuestMetrics {
 
 impl Collector for AllGuestMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        // Plugins whose names differ in "-" and "." only may have metrics of one name, which must be shown together.
-        let mut shown: BTreeMap<String, Vec<(String, Arc<Declared>)>> = BTreeMap::new();
-        for (plugin, metrics) in &*self.0.lock() {
-            let prefix = plugin.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
-            for (name, declared) in &*metrics.metrics.lock() {
-                let of_name = shown.entry(format!("plugin_{prefix}_{name}")).or_default();
-                of_name.push((plugin.clone(), Arc::clone(declared)));
-            }
-        }
-        for (name, declared) in shown {
-            let Some((_, MetricSpec { kind, help, .. })) =
-                declared.first().map(|(plugin, first)| (plugin, &first.spec))
-            else {
-                continue;
-            };
-            let (kind, metric_type) = match kind {
-                MetricKind::Counter => (*kind, MetricType::Counter),
-                MetricKind::Gauge => (*kind, MetricType::Gauge),
-                MetricKind::Histogram => (*kind, MetricType::Histogram),
-            };
-            let mut family = encoder.encode_descriptor(&name, &escaped(help), None, metric_type)?;
-            for (plugin, declared) in declared.iter().filter(|(_, declared)| declared.spec.kind == kind) {
-                declared.encode(plugin, &mut family)?;
+        let all: Vec<_> =
+            self.0.lock().iter().map(|(plugin, metrics)| (plugin.clone(), Arc::clone(metrics))).collect();
+        for (plugin, metrics) in all {
+            // Names of plugins are DNS names: these two letters are all that a metric's name has not.
+            let prefix = plugin.replace('-', "_").replace('.', ":");
+            let declared: Vec<_> = metrics.metrics.lock().values().cloned().collect();
+            for declared in declared {
+                let MetricSpec { kind, name, help, .. } = &declared.spec;
+                let metric_type = match kind {
+                    MetricKind::Counter => MetricType::Counter,
+                    MetricKind::Gauge => MetricType::Gauge,
+                    MetricKind::Histogram => MetricType::Histogram,
+                };
+                let name = format!("plugin_{prefix}__{name}");
+                let mut family = encoder.encode_descriptor(&name, &escaped(help), None, metric_type)?;
+                declared.encode(&plugin, &mut family)?;
             }
         }
         Ok(())
@@ -281,7 +333,7 @@ impl Collector for AllGuestMetrics {
 impl Declared {
     fn encode(&self, plugin: &str, family: &mut MetricEncoder<'_>) -> fmt::Result {
         let MetricSpec { kind, labels: names, buckets: bounds, .. } = &self.spec;
-        for (values, series) in &*self.series.lock() {
+        for (values, series) in self.series.lock().iter().flatten() {
             let mut labels = vec![("plugin", plugin.to_owned())];
             labels.extend(names.iter().map(String::as_str).zip(values.iter().cloned()));
             let mut metric = family.encode_family(&labels)?;

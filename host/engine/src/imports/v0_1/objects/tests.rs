@@ -228,11 +228,25 @@ fn a_cursor_gives_at_most_a_page_and_goes_on_where_it_was() {
 
 #[test]
 fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
-    /// Objects, and the value that an index has again and again; none: it is not shown.
+    /// A list without an end, of objects that are not shown.
+    struct Hidden;
+    impl ObjectCursor for Hidden {
+        fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {
+            let end = (0..100_000_000_u32).find(|_| visit(None).is_break());
+            assert!(end.is_some(), "the list has no end");
+        }
+
+        fn remaining(&self, look: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
+            let end = (0..100_000_000_u32).find(|_| look().is_break());
+            assert!(end.is_some(), "the list has no end");
+            None
+        }
+    }
+    /// Objects, and the value that an index has again and again; none: it and the objects are not shown.
     struct Many(Vec<Object>, Option<&'static str>);
     impl CacheImports for Many {
         fn cache_list(&self, _: &Gvk, _: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
-            Ok(Box::new(self.0.clone().into_iter()))
+            Ok(if self.1.is_some() { Box::new(self.0.clone().into_iter()) } else { Box::new(Hidden) })
         }
 
         fn cache_index_values(
@@ -272,9 +286,21 @@ fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
     // Values that are not shown have no bytes in the answer, and are charged as CPU.
     let limits = Limits { cpu_per_call: Duration::from_millis(5), ..Limits::default() };
     let mut hidden = StoreState::new(Arc::new(Many(Vec::new(), None)), limits);
-    hidden.begin(CallContext::default());
-    let spent = cache::Host::index_values(&mut import_call(&mut hidden), kind(), String::new())
-        .map(drop)
-        .unwrap_err();
-    assert!(spent.to_string().contains("CPU budget"), "{spent}");
+    let mut spent = |read: &mut dyn FnMut(&mut ImportCall<'_>) -> wasmtime::Result<()>| {
+        hidden.begin(CallContext::default());
+        let spent = read(&mut import_call(&mut hidden)).unwrap_err();
+        assert!(spent.to_string().contains("CPU budget"), "{spent}");
+    };
+    spent(&mut |call| cache::Host::index_values(call, kind(), String::new()).map(drop));
+    // Neither has what a list looks at and does not show.
+    spent(&mut |call| cache::Host::keys(call, kind(), String::new()).map(drop));
+    let cursor = |call: &mut ImportCall<'_>| cache::Host::list(call, kind(), String::new()).unwrap().unwrap();
+    spent(&mut |call| {
+        let cursor = cursor(call);
+        cache::HostCursor::next(call, cursor, 1).map(drop)
+    });
+    spent(&mut |call| {
+        let cursor = cursor(call);
+        cache::HostCursor::remaining(call, cursor).map(drop)
+    });
 }

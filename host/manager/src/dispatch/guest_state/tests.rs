@@ -1,0 +1,90 @@
+//! State goes from instance to instance, and not where the guest may not be called or its room is wanted.
+
+use pilothouse_engine::FaultKind;
+use pilothouse_plugin::World;
+use serde_json::json;
+
+use crate::testing::{Calls, FakeComponent, IDLE_TTL, TestHost, TestPlugin, done, fault};
+
+/// A handler of 0.2 of ConfigMaps.
+fn handler(digest: &'static str) -> (FakeComponent, Calls) {
+    let watch = json!({"version": "v1", "kind": "ConfigMap"});
+    FakeComponent::new(digest, World::EventHandler, json!({"watches": [watch]}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn state_goes_from_instance_to_instance_over_idle_time_and_reloads_and_not_after_a_fault() {
+    let test = TestPlugin::new().await;
+    let with_state = |digest| {
+        let (component, calls) = handler(digest);
+        let component = component.with_state().script(|call| async move {
+            if call.keys == ["ns/bad"] { Err(fault(FaultKind::Trap)) } else { done(&call) }
+        });
+        (component, calls)
+    };
+    let (old, mut old_calls) = with_state("sha256:old");
+    test.run(old).await;
+    assert_eq!(old_calls.so_far().await, ["on-synced "]);
+    tokio::time::sleep(IDLE_TTL).await;
+    assert_eq!(old_calls.so_far().await, ["save "]);
+    test.server.create("ns/a", json!({}));
+    assert_eq!(old_calls.so_far().await, ["restore ", "on-events ns/a"]);
+    let (new, mut new_calls) = with_state("sha256:new");
+    test.run(new).await;
+    assert_eq!(old_calls.so_far().await, ["save "]);
+    let calls = new_calls.so_far().await;
+    assert_eq!(calls[0], "restore ", "{calls:?}");
+    assert!(calls[1..].iter().all(|call| call != "restore "), "{calls:?}");
+    // The instance that faulted is not asked, and the next one begins without state.
+    test.server.create("ns/bad", json!({}));
+    let calls = new_calls.so_far().await;
+    assert!(calls[0] == "on-events ns/bad" && !calls.contains(&"save ".to_owned()), "{calls:?}");
+    assert!(!calls.contains(&"restore ".to_owned()), "{calls:?}");
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_plugin_is_not_asked_for_its_state() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = handler("sha256:h");
+    test.run(component.with_state()).await;
+    assert_eq!(calls.so_far().await, ["on-synced "]);
+    test.plugin.pause(true);
+    tokio::time::sleep(IDLE_TTL * 2).await;
+    assert_eq!(calls.so_far().await, [""; 0]);
+    test.plugin.pause(false);
+    test.server.create("ns/a", json!({}));
+    assert_eq!(calls.so_far().await, ["on-events ns/a"], "it goes on without");
+    test.end().await;
+}
+
+/// Another plugin's instance is made at once, and does not wait until one that is evicted has handed its state over.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_makes_room_goes_without_a_call() {
+    let host = TestHost::with_memory(1 << 20);
+    let (first, second) = (TestPlugin::on(&host).await, TestPlugin::on(&host).await);
+    let (component, mut calls) = handler("sha256:first");
+    let component = first.run(component.with_state()).await;
+    assert_eq!(calls.so_far().await, ["on-synced "]);
+    assert!(component.is_mapped());
+    let (other, mut other_calls) = handler("sha256:second");
+    second.run(other.of_0_2()).await;
+    assert_eq!(other_calls.so_far().await, ["on-synced "]);
+    assert_eq!(calls.so_far().await, [""; 0]);
+    assert!(!component.is_mapped(), "its code goes with it");
+    first.end().await;
+    second.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_worn_out_hands_its_state_over_and_is_replaced() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = handler("sha256:a");
+    test.run(component.with_state().wears_out()).await;
+    assert_eq!(calls.so_far().await, ["on-synced "]);
+    test.server.create("ns/a", json!({}));
+    assert_eq!(calls.so_far().await, ["on-events ns/a", "save "]);
+    test.server.create("ns/b", json!({}));
+    assert_eq!(calls.so_far().await, ["restore ", "on-events ns/b", "save "]);
+    test.end().await;
+}
