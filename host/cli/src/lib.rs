@@ -28,6 +28,8 @@ mod new;
 mod output;
 mod own_pod;
 mod rbac;
+mod record;
+mod replay;
 mod run;
 mod runtimes;
 mod status;
@@ -104,6 +106,8 @@ enum Command {
     Status(status::Status),
     /// Compile components into the compile cache, before a host starts.
     Compile(compile::Compile),
+    /// Run the recorded calls of a plugin again, against a component, and show the first difference.
+    Replay(replay::Replay),
     /// Print the least RBAC permissions of a host that runs the plugins of a directory.
     Rbac(rbac::Rbac),
     /// Print a script with which a shell completes commands and flags.
@@ -145,6 +149,7 @@ pub fn main() -> ExitCode {
         Command::Compile(compile) => compile.main(),
         Command::Rbac(rbac) => rbac.main(),
         Command::Completions(completions) => completions.main(&Cli::command()),
+        Command::Replay(replay) => return replay.main(),
         Command::Worker(worker) => return worker.main(),
     };
     match outcome {

@@ -19,6 +19,7 @@ use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals};
 use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
+use crate::record::RecordArgs;
 use crate::runtimes::{Threads, on_runtimes};
 
 /// Default of `--shutdown-timeout`: with the time to flush Events and to release the Lease it ends before the 30 s that
@@ -34,6 +35,9 @@ const EXAMPLES: &str = "Examples:
 
   # Plugins of others: bounds on what their manifests may name
   pilothouse run --plugins plugins --allow-namespaces team-a --allow-service-accounts 'team-a/*'
+
+  # With a recording of one plugin, for `pilothouse replay`
+  pilothouse run --plugins plugins --record calls.jsonl --plugin foo-controller
 
   # With debug lines of plugins
   RUST_LOG=info,guest=debug pilothouse run --plugins plugins";
@@ -103,6 +107,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     limits: Option<PathBuf>,
     #[command(flatten)]
+    record: RecordArgs,
+    #[command(flatten)]
     election: LeaderElectionArgs,
     #[command(flatten)]
     pod: OwnPod,
@@ -169,6 +175,7 @@ impl Run {
                     ..DirectoryOptions::default()
                 },
                 limits,
+                recorder: self.record.start()?,
                 ..ManagerOptions::new(self.plugins)
             },
             pod: Some(self.pod),

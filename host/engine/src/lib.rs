@@ -43,12 +43,15 @@ pub use handles::HANDLE_BYTES;
 pub use host::{
     ApiStatus, CacheImports, CacheQuery, CallContext, CallOptions, CallPreconditions, ClientAnswer,
     ClientCall, ClientError, ClientFuture, ClientImports, ClientVerb, ConfigImports, Dependents,
-    EventImports, EventOptions, EventTarget, GuestEvent, GuestMetric, HostImports, HttpImports, LogImports,
-    LogLevel, MetricChange, MetricImports, MetricKind, MetricSpec, Nothing, ObjectCursor, PatchKind,
-    QueueImports, Refusal, RefusalReason, StatusCause, VersionMatch, WaitFuture,
+    EventImports, EventOptions, EventTarget, GuestEvent, GuestMetric, HostImports, HttpExchange,
+    HttpExchanges, HttpImports, HttpRequestHead, HttpResponse, HttpResponseHead, HttpRoute, LogImports,
+    LogLevel, MetricChange, MetricImports, MetricKind, MetricSpec, Nothing, ObjectCursor, ObjectReader,
+    PatchKind, QueueImports, RandomSource, Refusal, RefusalReason, StatusCause, System, SystemImports,
+    VersionMatch, WaitFuture,
 };
 pub use http::{
-    HttpClient, HttpClientOptions, HttpObserver, HttpResult, ResolveFuture, Resolver, SystemResolver,
+    HttpClient, HttpClientOptions, HttpFailure, HttpObserver, HttpResult, ResolveFuture, Resolver,
+    SystemResolver,
 };
 pub use instance::{Event, Failure, Instance, Outcome, Request};
 pub use reasons::ReasonSet;

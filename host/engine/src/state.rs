@@ -12,7 +12,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::budget::Budget;
 use crate::handles::Handles;
-use crate::host::{CallContext, HostImports};
+use crate::host::{CallContext, HostImports, System};
 use crate::http::{Http, MAX_HANDLES};
 use crate::imports::v0_2::{MAX_KINDS, MAX_METRICS};
 use crate::imports::{Kept, Kind, Metric};
@@ -51,6 +51,8 @@ pub(crate) struct StoreState {
     /// The kinds and metrics that the guest named; they live as long as the instance.
     pub(crate) kinds: Kept<Kind>,
     pub(crate) metrics: Kept<Metric>,
+    /// Where clocks and random numbers come from, if not from the machine.
+    pub(crate) system: Option<Arc<dyn System>>,
     /// The packed object that was read last, with its unpacked text. Only one is kept, so a guest that reads many
     /// objects does not fill the host's memory with texts.
     pub(crate) reading: Option<Object>,
@@ -63,12 +65,14 @@ pub(crate) struct StoreState {
 impl StoreState {
     pub(crate) fn new(host: Arc<dyn HostImports>, limits: Limits) -> Self {
         let call = CurrentCall::default();
+        let system = host.system();
         let mut wasi_table = ResourceTable::new();
         wasi_table.set_max_capacity(MAX_HANDLES);
         Self {
             http: Http::new(Arc::clone(&host), call.clone()),
-            wasi: wasi::context(&host, &call),
+            wasi: wasi::context(&host, &call, system.as_ref()),
             host,
+            system,
             limiter: StoreLimiter { max_memory: limits.memory, memory: 0, refused: None },
             handles: Handles::new(limits.handle_bytes),
             kinds: Kept::new(),

@@ -2,16 +2,19 @@
 //! environment and the arguments are empty. `wasi:filesystem` and `wasi:sockets` are linked, since the runtimes of Python and
 //! JavaScript import them, and give nothing: there is no folder to open, and no socket is made and no name is resolved.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::AsyncWrite;
 use wasmtime::component::Linker;
 use wasmtime_wasi::WasiCtx;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 
-use crate::host::{HostImports, LogLevel};
+use crate::host::{HostImports, LogLevel, RandomSource, System};
 use crate::state::{CurrentCall, StoreState};
 
 /// Maximum number of random bytes in one call of the import.
@@ -24,17 +27,81 @@ pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result
     wasmtime_wasi::p2::add_to_linker_async(linker)
 }
 
-pub(crate) fn context(host: &Arc<dyn HostImports>, call: &CurrentCall) -> WasiCtx {
+pub(crate) fn context(
+    host: &Arc<dyn HostImports>,
+    call: &CurrentCall,
+    system: Option<&Arc<dyn System>>,
+) -> WasiCtx {
     let stream = |level| LogStream { host: Arc::clone(host), call: call.clone(), level };
     // The defaults are said again: they are what keeps a guest from files and the network.
-    WasiCtx::builder()
+    let mut context = WasiCtx::builder();
+    context
         .stdout(stream(LogLevel::Info))
         .stderr(stream(LogLevel::Error))
         .max_random_size(MAX_RANDOM)
         .allow_tcp(false)
         .allow_udp(false)
-        .allow_ip_name_lookup(false)
-        .build()
+        .allow_ip_name_lookup(false);
+    if let Some(system) = system {
+        let random = |source| Random { system: Arc::clone(system), source };
+        context
+            .wall_clock(WallClock(Arc::clone(system)))
+            .monotonic_clock(MonotonicClock(Arc::clone(system)))
+            .secure_random(random(RandomSource::Secure))
+            .insecure_random(random(RandomSource::Insecure))
+            .insecure_random_seed(system.seed());
+    }
+    context.build()
+}
+
+struct WallClock(Arc<dyn System>);
+
+impl HostWallClock for WallClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_nanos(1)
+    }
+
+    fn now(&self) -> Duration {
+        self.0.wall_clock()
+    }
+}
+
+struct MonotonicClock(Arc<dyn System>);
+
+impl HostMonotonicClock for MonotonicClock {
+    fn resolution(&self) -> u64 {
+        1
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.0.monotonic_clock().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+struct Random {
+    system: Arc<dyn System>,
+    source: RandomSource,
+}
+
+impl rand::TryRng for Random {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        let mut bytes = [0; 4];
+        self.system.random(self.source, &mut bytes);
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let mut bytes = [0; 8];
+        self.system.random(self.source, &mut bytes);
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.system.random(self.source, bytes);
+        Ok(())
+    }
 }
 
 /// Standard output or standard error of a guest: each line becomes a line of the plugin's log, with the context of the

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use pilothouse_engine::{
     CacheImports, CacheQuery, ClientCall, ClientFuture, ClientImports, Compiler, ConfigImports, Engine,
     EngineOptions, EventImports, Fault, FaultKind, HttpImports, Instance, LogImports, MetricImports,
-    ObjectCursor, Outcome, QueueImports, ReasonSet, Refusal, Request, WaitFuture,
+    ObjectCursor, Outcome, QueueImports, ReasonSet, Refusal, Request, SystemImports, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::Limits;
@@ -84,6 +84,7 @@ impl HttpImports for Costly {}
 impl MetricImports for Costly {}
 
 impl QueueImports for Costly {}
+impl SystemImports for Costly {}
 
 /// The result of a call, its duration and its number of cached reads.
 struct Ended {

@@ -12,6 +12,7 @@ use pilothouse_engine::{
     CacheImports, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientImports, ClientVerb, Code,
     Compiler, ConfigImports, Engine, EngineOptions, EventImports, Failure, Fault, FaultKind, HttpImports,
     Instance, LogImports, LogLevel, MetricImports, Outcome, QueueImports, ReasonSet, Refusal, Request,
+    SystemImports,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::Limits;
@@ -111,6 +112,7 @@ impl HttpImports for Target {}
 impl MetricImports for Target {}
 
 impl QueueImports for Target {}
+impl SystemImports for Target {}
 
 struct Attack {
     host: Arc<Target>,

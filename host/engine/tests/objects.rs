@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use pilothouse_engine::{
     CacheImports, CacheQuery, CallContext, ClientCall, ClientFuture, ClientImports, ClientVerb, Compiler,
     ConfigImports, Engine, EngineOptions, EventImports, HttpImports, Instance, LogImports, LogLevel,
-    MetricImports, ObjectCursor, Outcome, QueueImports, ReasonSet, Refusal, Request,
+    MetricImports, ObjectCursor, Outcome, QueueImports, ReasonSet, Refusal, Request, SystemImports,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey, PARTIAL_ANNOTATION, Projection};
 use pilothouse_plugin::Limits;
@@ -93,6 +93,7 @@ impl HttpImports for Shelf {}
 impl MetricImports for Shelf {}
 
 impl QueueImports for Shelf {}
+impl SystemImports for Shelf {}
 
 /// Runs one reconcile of the probe with this configuration on a host with this object.
 async fn call(config: Value, object: Object) -> Result<Arc<Shelf>> {

@@ -22,6 +22,7 @@ use pilothouse_engine::{Engine, EngineOptions};
 use pilothouse_executor::Executor;
 use pilothouse_plugin::directory::{Change, Files};
 use pilothouse_plugin::{AllowLists, HostLimits};
+use pilothouse_recording::Recorder;
 use pilothouse_workqueue::{Priority, Timekeeper};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -67,6 +68,8 @@ pub struct ManagerOptions {
     pub host: String,
     /// The object on which the host records events about plugins; none: it records none.
     pub events_about: Option<HostObject>,
+    /// Records the calls of plugins.
+    pub recorder: Option<Recorder>,
 }
 
 impl ManagerOptions {
@@ -86,6 +89,7 @@ impl ManagerOptions {
             election: LeaderElection::disabled(),
             host: pilothouse_election::hostname(),
             events_about: None,
+            recorder: None,
         }
     }
 }
@@ -255,6 +259,7 @@ impl Manager {
             require_service_account: options.require_service_account,
             allowed: options.allowed,
             slots: Arc::default(),
+            recorder: options.recorder,
         };
         let manager = Self(Arc::new(Inner {
             loader: Arc::new(loader),
@@ -543,6 +548,9 @@ impl Manager {
         tokio::join!(join_all(events), self.0.host.host_events.shutdown(EVENTS_GRACE));
         self.0.tasks.close();
         self.0.loader.factory.shutdown().await;
+        if let Some(recorder) = &self.0.loader.recorder {
+            recorder.close();
+        }
         in_time
     }
 }

@@ -223,6 +223,7 @@ impl TestPlugin {
             require_service_account: false,
             allowed: AllowLists::default(),
             slots: Arc::default(),
+            recorder: None,
         };
         let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);
         Self { host, plugin, loader, compiler, server, rules, wasm_path: PathBuf::from("p.wasm") }
@@ -287,7 +288,7 @@ impl TestPlugin {
         };
         let traits = ComponentTraits::of(&**component).unwrap();
         let state = traits.has_state.then(|| Arc::clone(self.plugin.guest_state()));
-        Generation::new(&load, traits, imports, description, source, state)
+        Generation::new(&load, Arc::clone(&code), traits, imports, description, source, state)
     }
 
     /// Adds a key to the queue, as a change of an object does.

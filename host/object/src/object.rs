@@ -106,6 +106,14 @@ impl Object {
         Ok(Self::plain(decode::decode(utf8(bytes)?, Some(kind))?))
     }
 
+    /// Decodes what [`json`](Self::json) and [`is_partial`](Self::is_partial) said of an object.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn decode_again(json: &str, is_partial: bool) -> Result<Self, DecodeError> {
+        Self::decode_partial(json, is_partial)
+    }
+
     /// Decodes the object at the start of `bytes` and returns it with its length in bytes; `None` when the object is
     /// incomplete.
     pub(crate) fn decode_first(bytes: &[u8], kind: &Gvk) -> Result<Option<(Self, usize)>, DecodeError> {

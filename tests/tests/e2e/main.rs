@@ -28,4 +28,5 @@ mod new;
 mod own_writes;
 mod projections;
 mod rbac;
+mod record;
 mod test_command;

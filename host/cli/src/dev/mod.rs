@@ -43,6 +43,7 @@ use self::objects::Objects;
 use self::projects::Found;
 use self::workshop::Workshop;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals};
+use crate::record::RecordArgs;
 use crate::runtimes::{Threads, on_runtimes};
 
 /// How long calls under way may go on at the end.
@@ -100,6 +101,8 @@ pub(crate) struct Dev {
     /// Run the plugins on the cluster of this kubeconfig file instead of an API server in memory
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    record: RecordArgs,
     /// Run the plugins on the cluster of this context, of --kubeconfig or of your kubeconfig
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
@@ -204,6 +207,7 @@ impl Dev {
             manager: ManagerOptions {
                 // Made by this program, for its user.
                 directory: DirectoryOptions { allow_writable: true, ..DirectoryOptions::default() },
+                recorder: self.record.start()?,
                 ..ManagerOptions::new(folder.plugins())
             },
             election: None,

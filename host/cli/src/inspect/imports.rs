@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pilothouse_engine::{
     CacheImports, CallContext, ClientImports, ConfigImports, EventImports, HttpImports, LogImports, LogLevel,
-    MetricImports, QueueImports,
+    MetricImports, QueueImports, SystemImports,
 };
 use pilothouse_plugin::printable;
 
@@ -20,6 +20,7 @@ impl EventImports for Imports {}
 impl HttpImports for Imports {}
 impl MetricImports for Imports {}
 impl QueueImports for Imports {}
+impl SystemImports for Imports {}
 
 impl ConfigImports for Imports {
     fn config(&self) -> Arc<[u8]> {

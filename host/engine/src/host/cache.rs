@@ -21,7 +21,21 @@ pub trait ObjectCursor: Send {
     /// The exact number of remaining objects; none when `look` broke, which is called for each object that is looked at.
     /// May examine their metadata, but must not read their bodies.
     fn remaining(&self, look: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize>;
+
+    /// Whether the objects come in the order of their keys.
+    fn is_in_order(&self) -> bool {
+        false
+    }
+
+    /// Called before the engine takes all objects, to sort them. What is returned is told of each one that the guest reads
+    /// then.
+    fn reader(&mut self) -> Option<ObjectReader> {
+        None
+    }
 }
+
+/// Told of an object that a guest reads.
+pub type ObjectReader = Box<dyn FnMut(&Object) + Send>;
 
 impl ObjectCursor for std::vec::IntoIter<Object> {
     fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {

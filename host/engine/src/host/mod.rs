@@ -14,21 +14,25 @@ mod log;
 mod metrics;
 mod queue;
 mod refusal;
+mod system;
 
 use pilothouse_object::ObjectKey;
 
-pub use cache::{CacheImports, CacheQuery, ObjectCursor, WaitFuture};
+pub use cache::{CacheImports, CacheQuery, ObjectCursor, ObjectReader, WaitFuture};
 pub use client::{
     ApiStatus, CallOptions, CallPreconditions, ClientAnswer, ClientCall, ClientError, ClientFuture,
     ClientImports, ClientVerb, Dependents, PatchKind, StatusCause, VersionMatch,
 };
 pub use config::ConfigImports;
 pub use events::{EventImports, EventOptions, EventTarget, GuestEvent};
-pub use http::HttpImports;
+pub use http::{
+    HttpExchange, HttpExchanges, HttpImports, HttpRequestHead, HttpResponse, HttpResponseHead, HttpRoute,
+};
 pub use log::{LogImports, LogLevel};
 pub use metrics::{GuestMetric, MetricChange, MetricImports, MetricKind, MetricSpec};
 pub use queue::QueueImports;
 pub use refusal::{Refusal, RefusalReason};
+pub use system::{RandomSource, System, SystemImports};
 
 /// All imports of a guest. Implemented for every type that implements the traits of the interfaces.
 pub trait HostImports:
@@ -40,6 +44,7 @@ pub trait HostImports:
     + LogImports
     + MetricImports
     + QueueImports
+    + SystemImports
     + Send
     + Sync
     + 'static
@@ -55,6 +60,7 @@ impl<T> HostImports for T where
         + LogImports
         + MetricImports
         + QueueImports
+        + SystemImports
         + Send
         + Sync
         + 'static
@@ -74,6 +80,7 @@ impl HttpImports for Nothing {}
 impl LogImports for Nothing {}
 impl MetricImports for Nothing {}
 impl QueueImports for Nothing {}
+impl SystemImports for Nothing {}
 
 /// The call in which a guest used an import, for logs.
 #[derive(Debug, Clone, Default)]

@@ -18,8 +18,9 @@ use wasmtime_wasi_http::{
 use super::client::{ExchangeLimits, HttpResult, RequestError, not_granted};
 use super::destination::Destination;
 use super::metered::metered;
+use super::watched;
 use super::{BODY_CHUNK, MAX_FIELDS};
-use crate::host::{HostImports, LogLevel};
+use crate::host::{HostImports, HttpRoute, LogLevel};
 use crate::state::CurrentCall;
 
 /// The `wasi:http` part of an instance's store.
@@ -77,10 +78,39 @@ impl WasiHttpHooks for Hooks {
         options: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Sending {
+        let Some(exchanges) = self.host.exchanges() else { return self.send(request, options) };
+        match exchanges.begin(watched::request_head(&request)) {
+            HttpRoute::Network(exchange) => {
+                let sending = self.send(watched::told_request(request, &exchange), options);
+                Box::new(async move {
+                    let (answer, after) = match Box::into_pin(sending).await {
+                        Ok((answer, after)) => (Ok(answer), Some(after)),
+                        Err(error) => (Err(error), None),
+                    };
+                    let answer = watched::told_answer(answer, exchange)?;
+                    Ok((answer, after.unwrap_or_else(nothing_after)))
+                })
+            }
+            HttpRoute::Answered(exchange, answer) => {
+                Box::new(
+                    async move { Ok((watched::answered(request, exchange, answer).await?, nothing_after())) },
+                )
+            }
+        }
+    }
+}
+
+fn nothing_after() -> AfterResponse {
+    Box::new(std::future::ready(Ok(())))
+}
+
+impl Hooks {
+    /// Checks a request and sends it.
+    fn send(&mut self, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sending {
         let (host, call) = (Arc::clone(&self.host), self.call.get());
         let say = move |refused: RequestError| {
             if let Some(message) = &refused.message {
-                host.log(&call, LogLevel::Warn, message, &[]);
+                host.host_log(&call, LogLevel::Warn, message);
                 if matches!(refused.error, Error::HttpRequestDenied | Error::DestinationIpProhibited) {
                     host.denied(message);
                 }
@@ -109,7 +139,7 @@ impl WasiHttpHooks for Hooks {
             let answer = sending.await.map_err(say);
             client
                 .observe(answer.as_ref().map_or_else(result_of, |a| HttpResult::Status(a.status().as_u16())));
-            Ok((answer?, Box::new(std::future::ready(Ok(()))) as AfterResponse))
+            Ok((answer?, nothing_after()))
         })
     }
 }

@@ -20,6 +20,7 @@ mod client;
 mod connection;
 mod destination;
 mod error_code;
+mod failure;
 mod hooks;
 mod metered;
 mod pace;
@@ -27,6 +28,7 @@ mod pool;
 mod resolve;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::time::Duration;
 
@@ -37,6 +39,7 @@ use wasmtime_wasi_http::{WasiHttp, WasiHttpView as _};
 use crate::state::StoreState;
 
 pub use client::{HttpClient, HttpClientOptions, HttpObserver, HttpResult};
+pub use failure::HttpFailure;
 pub(crate) use hooks::Http;
 pub use resolve::{ResolveFuture, Resolver, SystemResolver};
 

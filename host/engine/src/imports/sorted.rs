@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 
 use pilothouse_object::Object;
 
-use super::scan::Scan;
+use super::scan::{Scan, remaining};
 use crate::budget::Budget;
-use crate::host::ObjectCursor;
+use crate::host::{ObjectCursor, ObjectReader};
 
 /// Bytes that the host keeps for each object of a sorted snapshot.
 pub(super) const SORTED_BYTES: usize = size_of::<ByKey>();
@@ -17,6 +17,7 @@ pub(super) const SORTED_BYTES: usize = size_of::<ByKey>();
 /// reads only the first ones pays for no more.
 pub(super) struct Sorted {
     heap: BinaryHeap<Reverse<ByKey>>,
+    reader: Option<ObjectReader>,
 }
 
 impl Sorted {
@@ -31,6 +32,7 @@ impl Sorted {
         most: usize,
         budget: &Budget,
     ) -> wasmtime::Result<Option<Self>> {
+        let reader = objects.reader();
         let mut taken = Vec::new();
         let mut has_room = true;
         let mut scan = Scan::new(budget);
@@ -53,7 +55,7 @@ impl Sorted {
             return Ok(None);
         }
         keep_first(&mut taken, limit);
-        Ok(Some(Self { heap: taken.into_iter().map(Reverse).collect() }))
+        Ok(Some(Self { heap: taken.into_iter().map(Reverse).collect(), reader }))
     }
 
     /// How many objects it has taken in.
@@ -76,7 +78,11 @@ impl Iterator for Sorted {
     type Item = Object;
 
     fn next(&mut self) -> Option<Object> {
-        self.heap.pop().map(|Reverse(ByKey(object))| object)
+        let Reverse(ByKey(object)) = self.heap.pop()?;
+        if let Some(reader) = &mut self.reader {
+            reader(&object);
+        }
+        Some(object)
     }
 }
 
@@ -87,6 +93,50 @@ impl ObjectCursor for Sorted {
 
     fn remaining(&self, _: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
         Some(self.heap.len())
+    }
+}
+
+/// The first objects of a cursor that is in the order of keys already.
+pub(super) struct First {
+    objects: Box<dyn ObjectCursor>,
+    left: usize,
+}
+
+impl First {
+    /// As [`Sorted::new`].
+    pub(super) fn new(
+        objects: Box<dyn ObjectCursor>,
+        limit: usize,
+        most: usize,
+        budget: &Budget,
+    ) -> wasmtime::Result<Option<Self>> {
+        let all = remaining(&*objects, budget)?;
+        let room = limit.saturating_mul(2).min(most);
+        let has_room = all <= room || room / 2 >= limit;
+        Ok(has_room.then_some(Self { objects, left: all.min(limit) }))
+    }
+
+    /// How many objects it has.
+    pub(super) fn taken(&self) -> usize {
+        self.left
+    }
+}
+
+impl ObjectCursor for First {
+    fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {
+        let Self { objects, left } = self;
+        if *left == 0 {
+            return;
+        }
+        objects.visit(&mut |object| {
+            *left -= usize::from(object.is_some());
+            let flow = visit(object);
+            if *left == 0 { ControlFlow::Break(()) } else { flow }
+        });
+    }
+
+    fn remaining(&self, _: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
+        Some(self.left)
     }
 }
 

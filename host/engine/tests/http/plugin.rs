@@ -11,6 +11,7 @@ use pilothouse_engine::{
     CacheImports, CallContext, ClientImports, Code, Compiler, ConfigImports, Engine, EngineOptions,
     EventImports, Fault, HttpClient, HttpClientOptions, HttpImports, HttpObserver, HttpResult, Instance,
     LogImports, LogLevel, MetricImports, Outcome, QueueImports, ReasonSet, Request, ResolveFuture, Resolver,
+    SystemImports,
 };
 use pilothouse_object::ObjectKey;
 use pilothouse_plugin::Limits;
@@ -213,3 +214,4 @@ impl HttpImports for Plugin {
 impl MetricImports for Plugin {}
 
 impl QueueImports for Plugin {}
+impl SystemImports for Plugin {}

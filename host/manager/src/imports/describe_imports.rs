@@ -8,7 +8,7 @@ use std::time::Duration;
 use pilothouse_engine::{
     CacheImports, CacheQuery, CallContext, ClientCall, ClientFuture, ClientImports, ConfigImports,
     EventImports, GuestEvent, GuestMetric, HttpImports, LogImports, LogLevel, MetricImports, MetricSpec,
-    ObjectCursor, QueueImports, Refusal,
+    ObjectCursor, QueueImports, Refusal, SystemImports,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 
@@ -82,6 +82,8 @@ impl MetricImports for DescribeImports {
 
 /// Without a client every request is denied.
 impl HttpImports for DescribeImports {}
+
+impl SystemImports for DescribeImports {}
 
 impl QueueImports for DescribeImports {
     fn queue_room(&self, _: &[ObjectKey]) -> Result<(), Refusal> {

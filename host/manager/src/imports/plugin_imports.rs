@@ -13,7 +13,7 @@ use pilothouse_client::ApiResource;
 use pilothouse_engine::{
     CacheImports, CacheQuery, CallContext, ClientCall, ClientFuture, ClientImports, ConfigImports,
     EventImports, GuestEvent, GuestMetric, HttpClient, HttpImports, LogImports, LogLevel, MetricImports,
-    MetricSpec, ObjectCursor, QueueImports, Refusal, RefusalReason, WaitFuture,
+    MetricSpec, ObjectCursor, QueueImports, Refusal, RefusalReason, SystemImports, WaitFuture,
 };
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
 use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility, WatchSpec, printable, selector_terms};
@@ -425,6 +425,8 @@ impl HttpImports for PluginImports {
         Some(self.http.clone())
     }
 }
+
+impl SystemImports for PluginImports {}
 
 impl QueueImports for PluginImports {
     fn queue_room(&self, keys: &[ObjectKey]) -> Result<(), Refusal> {

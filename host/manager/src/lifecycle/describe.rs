@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pilothouse_engine::{ContractVersion, FaultKind};
 use pilothouse_plugin::{Description, Grants, printable};
 
+use crate::dispatch::guest::Component;
 use crate::imports::describe_imports::DescribeImports;
 use crate::imports::plugin_imports::PluginImports;
 use crate::lifecycle::generation::ComponentTraits;
@@ -21,10 +22,11 @@ impl Loader {
         &self,
         plugin: &Plugin,
         load: &Load<'_>,
+        code: &Arc<dyn Component>,
         traits: &ComponentTraits,
         imports: &Arc<PluginImports>,
     ) -> Result<Description, LoadFailure> {
-        let answer = Self::call_describe(plugin, load, imports).await?;
+        let answer = Self::call_describe(plugin, load, code, imports).await?;
         let limits = &load.manifest().limits.descriptor;
         let described = Description::parse(&answer, traits.world, limits).and_then(|description| {
             // Handlers of 0.1 are not told which watch an event is of.
@@ -39,9 +41,10 @@ impl Loader {
     async fn call_describe(
         plugin: &Plugin,
         load: &Load<'_>,
+        code: &Arc<dyn Component>,
         imports: &Arc<PluginImports>,
     ) -> Result<Vec<u8>, LoadFailure> {
-        let (code, imports) = (Arc::clone(load.code), Arc::new(DescribeImports(Arc::clone(imports))));
+        let (code, imports) = (Arc::clone(code), Arc::new(DescribeImports(Arc::clone(imports))));
         let (config, limits) = (Arc::clone(load.config.json()), load.manifest().limits.engine);
         let instances = Arc::clone(plugin.instances());
         // Guest code runs on the guest threads only. A load that is cancelled takes its call with it.

@@ -86,9 +86,10 @@ pub(crate) struct Origin {
 }
 
 impl Generation {
-    /// A generation that is not fed yet.
+    /// A generation that is not fed yet. Its instances are made of `code`, which is that of the load, or records it.
     pub(crate) fn new(
         load: &Load<'_>,
+        code: Arc<dyn Component>,
         traits: ComponentTraits,
         imports: Arc<PluginImports>,
         description: Description,
@@ -100,7 +101,7 @@ impl Generation {
         let granted = manifest.limits.max_concurrent_reconciles;
         Self {
             number: load.number,
-            code: Arc::clone(load.code),
+            code,
             source,
             version: load.version(),
             origin: Origin {

@@ -18,12 +18,14 @@ use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::{HttpClient, HttpClientOptions, LoadError, SystemResolver};
 use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{AllowLists, Grants, Manifest, printable};
+use pilothouse_recording::Recorder;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessReviews;
 use crate::dispatch::guest::{Compiler, Component};
+use crate::dispatch::recording::RecordedComponent;
 use crate::imports::api_calls::ApiCalls;
 use crate::imports::plugin_imports::PluginImports;
 use crate::lifecycle::component_source::{ComponentSource, read_again};
@@ -52,6 +54,8 @@ pub(crate) struct Loader {
     pub(crate) allowed: AllowLists,
     /// Bounds the loads that work at once.
     pub(crate) slots: Arc<LoadSlots>,
+    /// Records the calls of plugins.
+    pub(crate) recorder: Option<Recorder>,
 }
 
 /// The sources of one generation.
@@ -279,9 +283,13 @@ impl Loader {
         };
         let grants = Grants::new(load.manifest().permissions.clone());
         let imports = Arc::new(self.imports(plugin, load, &grants));
+        let code = match &self.recorder {
+            Some(recorder) => RecordedComponent::of(recorder, plugin.name(), load, traits, &grants),
+            None => Arc::clone(load.code),
+        };
         let description = {
             let _slot = self.slots.describe().await.map_err(LoadFailure::Retry)?;
-            self.describe(plugin, load, &traits, &imports).await?
+            self.describe(plugin, load, &code, &traits, &imports).await?
         };
         if traits.has_state && description.max_concurrent_reconciles > 1 {
             let most = description.max_concurrent_reconciles;
@@ -315,7 +323,7 @@ impl Loader {
         // Set once, by this task alone.
         let _ = imports.kinds.set(kinds);
         let state = traits.has_state.then(|| Arc::clone(plugin.guest_state()));
-        Ok(Generation::new(load, traits, imports, description, source, state))
+        Ok(Generation::new(load, code, traits, imports, description, source, state))
     }
 
     fn switch(

@@ -10,7 +10,7 @@ use super::wit;
 use crate::host::{
     CacheImports, CacheQuery, CallContext, CallOptions, CallPreconditions, ClientAnswer, ClientCall,
     ClientFuture, ClientImports, ConfigImports, Dependents, EventImports, EventOptions, GuestEvent,
-    HttpImports, LogImports, MetricImports, ObjectCursor, QueueImports, Refusal,
+    HttpImports, LogImports, MetricImports, ObjectCursor, QueueImports, Refusal, SystemImports,
 };
 use crate::imports::import_call;
 use crate::state::StoreState;
@@ -50,6 +50,7 @@ impl LogImports for Recording {}
 impl MetricImports for Recording {}
 
 impl QueueImports for Recording {}
+impl SystemImports for Recording {}
 
 fn state() -> (Arc<Recording>, StoreState) {
     let host = Arc::new(Recording::default());

@@ -18,7 +18,7 @@ use crate::error::OverLimit;
 use crate::handles::Entry;
 use crate::host::{CacheQuery, ObjectCursor, Refusal};
 use crate::imports::scan::{Scan, portion, remaining};
-use crate::imports::sorted::{SORTED_BYTES, Sorted};
+use crate::imports::sorted::{First, SORTED_BYTES, Sorted};
 use crate::imports::{Answer, Cursor, ImportCall, Kind, Query, Values};
 use crate::state::StoreState;
 
@@ -174,12 +174,18 @@ impl HostQuery for ImportCall<'_> {
         let (objects, limit) = self.queried(&this)?;
         let most = self.handles.free_bytes() / SORTED_BYTES;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let sorted = Sorted::new(objects, limit, most, &self.budget)?.ok_or_else(|| {
+        let too_many = || {
             OverLimit::new(format_args!(
                 "the query selects more objects than limits.handleBytes has room to sort, which is {most}: narrow it, drop \
                  handles that are no longer needed, or raise the limit"
             ))
-        })?;
+        };
+        if objects.is_in_order() {
+            let first = First::new(objects, limit, most, &self.budget)?.ok_or_else(too_many)?;
+            let held = first.taken() * SORTED_BYTES;
+            return Ok(self.handles.push(Entry::Cursor(Cursor(Box::new(first))), held)?);
+        }
+        let sorted = Sorted::new(objects, limit, most, &self.budget)?.ok_or_else(too_many)?;
         let held = sorted.taken() * SORTED_BYTES;
         Ok(self.handles.push(Entry::Cursor(Cursor(Box::new(sorted))), held)?)
     }

@@ -147,11 +147,19 @@ impl wit::config::Host for ImportCall<'_> {
 
 impl wit::clock::Host for ImportCall<'_> {
     fn now(&mut self) -> wasmtime::Result<u64> {
-        Ok(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default())
+        Ok(u64::try_from(self.wall_time().as_millisecond()).unwrap_or_default())
     }
 
     fn now_rfc3339(&mut self) -> wasmtime::Result<String> {
-        Ok(jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+        Ok(self.wall_time().strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    }
+}
+
+impl StoreState {
+    fn wall_time(&self) -> jiff::Timestamp {
+        let Some(system) = &self.system else { return jiff::Timestamp::now() };
+        let since = jiff::SignedDuration::try_from(system.wall_clock()).unwrap_or(jiff::SignedDuration::MAX);
+        jiff::Timestamp::from_duration(since).unwrap_or(jiff::Timestamp::MAX)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::host::{
     CacheImports, CacheQuery, CallContext, CallOptions, ClientAnswer, ClientCall, ClientFuture,
     ClientImports, ConfigImports, EventImports, EventOptions, EventTarget, GuestEvent, GuestMetric,
     HttpImports, LogImports, MetricChange, MetricImports, MetricSpec, ObjectCursor, QueueImports,
-    VersionMatch,
+    SystemImports, VersionMatch,
 };
 use crate::imports::{Kind, import_call};
 
@@ -72,6 +72,8 @@ impl EventImports for Recording {
         Ok(())
     }
 }
+
+impl SystemImports for Recording {}
 
 impl QueueImports for Recording {
     fn queue_room(&self, keys: &[ObjectKey]) -> Result<(), Refusal> {

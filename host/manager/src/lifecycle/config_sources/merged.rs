@@ -1,5 +1,6 @@
 //! [`MergedConfig`]: a configuration as the guest gets it. It is never logged: values of `spec.configFrom` are secret.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,13 +20,24 @@ pub(crate) struct MergedConfig {
     json: Arc<[u8]>,
     /// The values that are not from the manifest.
     from: Arc<[Holds]>,
+    /// The members that are from Secrets or files, at the top level.
+    secret: Arc<[String]>,
 }
 
 impl MergedConfig {
-    /// The manifest's own, and over it, key by key at the top level, what the entries hold, in their order.
-    pub(super) fn new(own: &Map<String, Value>, from: Vec<Holds>) -> Result<Self, Unusable> {
+    /// The manifest's own, and over it, key by key at the top level, what the entries hold, in their order: each with whether it
+    /// is a ConfigMap, whose values are no secrets to a recording.
+    pub(super) fn new(own: &Map<String, Value>, from: Vec<(Holds, bool)>) -> Result<Self, Unusable> {
         let mut all = own.clone();
-        for holds in &from {
+        let mut secret = BTreeSet::new();
+        for (holds, is_open) in &from {
+            for key in holds.keys() {
+                if *is_open {
+                    secret.remove(key);
+                } else {
+                    secret.insert(key.clone());
+                }
+            }
             all.extend(holds.iter().map(|(key, value)| (key.clone(), value.clone())));
         }
         let json = Value::Object(all).to_string().into_bytes();
@@ -36,18 +48,24 @@ impl MergedConfig {
             );
             return Err(Unusable { message, waits: false });
         }
-        Ok(Self { json: json.into(), from: from.into() })
+        let from = from.into_iter().map(|(holds, _)| holds).collect();
+        Ok(Self { json: json.into(), from, secret: secret.into_iter().collect() })
     }
 
     /// A configuration without fields.
     #[cfg(test)]
     pub(crate) fn empty() -> Self {
-        Self { json: Arc::from(&b"{}"[..]), from: Arc::default() }
+        Self { json: Arc::from(&b"{}"[..]), from: Arc::default(), secret: Arc::default() }
     }
 
     /// JSON for the guest. May be secret: never to be logged.
     pub(crate) fn json(&self) -> &Arc<[u8]> {
         &self.json
+    }
+
+    /// The members that are from Secrets or files.
+    pub(crate) fn secret_members(&self) -> Arc<[String]> {
+        Arc::clone(&self.secret)
     }
 
     /// A text about this configuration that may quote it, such as a guest's, without the values of `spec.configFrom`: as they

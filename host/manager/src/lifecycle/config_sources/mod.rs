@@ -98,6 +98,8 @@ impl Report {
 /// The configuration of a plugin and its sources.
 pub(crate) struct ConfigSources {
     own: Map<String, Value>,
+    /// For each entry, whether it is a ConfigMap.
+    is_open: Vec<bool>,
     /// The last read of each entry; none before the first.
     holds: Vec<Option<Result<Holds, Unusable>>>,
     reports: mpsc::Receiver<(usize, Read)>,
@@ -133,6 +135,7 @@ impl ConfigSources {
         }
         Self {
             own: manifest.config.clone(),
+            is_open: entries.iter().map(|from| matches!(from, ConfigFrom::ConfigMap(_))).collect(),
             holds: vec![None; entries.len()],
             reports,
             stale: entries.is_empty(),
@@ -184,7 +187,8 @@ impl ConfigSources {
         if let Some(error) = answers().find_map(|holds| holds.as_ref().err()) {
             return Some(Err(error.clone()));
         }
-        let holds: Vec<Holds> = answers().flatten().map(Arc::clone).collect();
+        let holds = answers().flatten().zip(&self.is_open);
+        let holds: Vec<(Holds, bool)> = holds.map(|(holds, open)| (Arc::clone(holds), *open)).collect();
         (holds.len() == self.holds.len()).then(|| MergedConfig::new(&self.own, holds))
     }
 }

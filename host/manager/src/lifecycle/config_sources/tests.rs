@@ -23,7 +23,7 @@ fn map(value: Value) -> Map<String, Value> {
 }
 
 fn merged(own: Value, from: Vec<Value>) -> Result<MergedConfig, Unusable> {
-    MergedConfig::new(&map(own), from.into_iter().map(|holds| Arc::new(map(holds))).collect())
+    MergedConfig::new(&map(own), from.into_iter().map(|holds| (Arc::new(map(holds)), false)).collect())
 }
 
 fn json_of(config: &MergedConfig) -> Value {
@@ -134,11 +134,26 @@ fn a_configuration_is_neither_printed_nor_quoted() {
     );
 }
 
+#[test]
+fn members_are_secret_unless_a_config_map_has_the_last_word() {
+    let from = |holds: Value, is_open| (Arc::new(map(holds)), is_open);
+    let config = MergedConfig::new(
+        &map(json!({"own": 1, "a": 1})),
+        vec![
+            from(json!({"a": 2, "b": 2, "c": 2}), false),
+            from(json!({"b": 3, "d": 3}), true),
+            from(json!({"d": 4}), false),
+        ],
+    );
+    assert_eq!(*config.unwrap().secret_members(), ["a", "c", "d"]);
+}
+
 /// Sources whose entries are told by hand.
 fn by_hand(entries: usize) -> (ConfigSources, mpsc::Sender<(usize, Read)>) {
     let (sender, reports) = mpsc::channel(16);
     let sources = ConfigSources {
         own: map(json!({"own": 1})),
+        is_open: vec![false; entries],
         holds: vec![None; entries],
         reports,
         stale: false,

@@ -12,7 +12,7 @@ use crate::bindings::v0_1::pilothouse::controller::cache::{self, HostCursor};
 use crate::handles::Entry;
 use crate::host::{
     CacheImports, CacheQuery, CallContext, ClientImports, ConfigImports, EventImports, HostImports,
-    HttpImports, LogImports, MetricImports, ObjectCursor, QueueImports, Refusal,
+    HttpImports, LogImports, MetricImports, ObjectCursor, QueueImports, Refusal, SystemImports,
 };
 use crate::imports::{Cursor, import_call};
 use crate::state::StoreState;
@@ -40,6 +40,7 @@ impl HttpImports for OneObject {}
 impl MetricImports for OneObject {}
 
 impl QueueImports for OneObject {}
+impl SystemImports for OneObject {}
 
 /// A method with which a guest reads an object.
 type Read = fn(&mut StoreState, Resource<Object>);
@@ -269,6 +270,7 @@ fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
     impl HttpImports for Many {}
     impl MetricImports for Many {}
     impl QueueImports for Many {}
+    impl SystemImports for Many {}
     let kind = || crate::imports::v0_1::wit_kind(&Gvk::new("", "v1", "ConfigMap"));
     let state = |answer_bytes| {
         let limits = Limits { answer_bytes, ..Limits::default() };

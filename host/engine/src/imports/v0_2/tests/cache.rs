@@ -45,6 +45,7 @@ impl HttpImports for Hidden {}
 impl LogImports for Hidden {}
 impl MetricImports for Hidden {}
 impl QueueImports for Hidden {}
+impl SystemImports for Hidden {}
 
 #[test]
 fn a_query_that_selects_nothing_is_charged_for_what_it_looks_at() {

@@ -1,0 +1,148 @@
+//! [`RecordedComponent`]: a component whose instances are recorded. A host without a recording has none of this on its way.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use pilothouse_engine::{ContractVersion, Event, Failure, Fault, HostImports, LoadError, Outcome, Request};
+use pilothouse_plugin::{Grants, Limits, Scope, World};
+use pilothouse_recording::{InstanceInfo, Recorder, RecordingImports, Tape};
+
+use crate::dispatch::guest::{Answer, Component, Guest};
+use crate::lifecycle::generation::ComponentTraits;
+use crate::lifecycle::load::Load;
+
+/// A component whose instances are recorded.
+pub(crate) struct RecordedComponent {
+    code: Arc<dyn Component>,
+    recorder: Recorder,
+    info: InstanceInfo,
+}
+
+impl RecordedComponent {
+    /// The component of a load, as its instances are to be made.
+    pub(crate) fn of(
+        recorder: &Recorder,
+        plugin: &Arc<str>,
+        load: &Load<'_>,
+        traits: ComponentTraits,
+        grants: &Grants,
+    ) -> Arc<dyn Component> {
+        let code = Arc::clone(load.code);
+        if !recorder.takes(plugin) {
+            return code;
+        }
+        let may = |verb| grants.scope(verb, "", "secrets", true) != Scope::None;
+        let info = InstanceInfo {
+            plugin: Arc::clone(plugin),
+            generation: load.number,
+            digest: code.digest().to_owned(),
+            world: traits.world,
+            contract: traits.version,
+            secret_config: load.config.secret_members(),
+            may_write_secrets: ["create", "update", "patch"].into_iter().any(may),
+        };
+        Arc::new(Self { code, recorder: recorder.clone(), info })
+    }
+}
+
+impl Component for RecordedComponent {
+    fn digest(&self) -> &str {
+        self.code.digest()
+    }
+
+    fn world(&self) -> Result<World, LoadError> {
+        self.code.world()
+    }
+
+    fn version(&self) -> Result<ContractVersion, LoadError> {
+        self.code.version()
+    }
+
+    fn has_state(&self) -> Result<bool, LoadError> {
+        self.code.has_state()
+    }
+
+    fn restore(&self, wasm: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
+        self.code.restore(wasm)
+    }
+
+    fn unload(&self) {
+        self.code.unload();
+    }
+
+    fn instantiate(
+        &self,
+        imports: Arc<dyn HostImports>,
+        limits: Limits,
+    ) -> BoxFuture<'_, Result<Box<dyn Guest>, Fault>> {
+        Box::pin(async move {
+            let tape = self.recorder.instance(self.info.clone(), &imports.config(), limits);
+            let recording = Arc::new(RecordingImports::new(Arc::clone(&imports), Arc::clone(&tape)));
+            let made = self.code.instantiate(recording, limits).await;
+            tape.started(|level| imports.log_enabled(level), made.as_ref().err());
+            Ok(Box::new(RecordedGuest { guest: made?, tape }) as Box<dyn Guest>)
+        })
+    }
+}
+
+/// An instance that is recorded.
+struct RecordedGuest {
+    guest: Box<dyn Guest>,
+    tape: Arc<Tape>,
+}
+
+impl Guest for RecordedGuest {
+    fn is_usable(&self) -> bool {
+        self.guest.is_usable()
+    }
+
+    fn is_worn_out(&self) -> bool {
+        self.guest.is_worn_out()
+    }
+
+    fn memory(&self) -> usize {
+        self.guest.memory()
+    }
+
+    fn describe<'a>(&'a mut self, config: &'a [u8]) -> BoxFuture<'a, Result<Result<Vec<u8>, String>, Fault>> {
+        Box::pin(self.tape.describe(config, self.guest.describe(config)))
+    }
+
+    fn reconcile<'a>(
+        &'a mut self,
+        request: &'a Request<'a>,
+        call: u64,
+    ) -> BoxFuture<'a, Result<Answer, Fault>> {
+        Box::pin(self.tape.reconcile(request, call, self.guest.reconcile(request, call)))
+    }
+
+    fn reconcile_many<'a>(
+        &'a mut self,
+        requests: &'a [Request<'a>],
+        call: u64,
+    ) -> BoxFuture<'a, Result<Vec<Result<Outcome, Failure>>, Fault>> {
+        Box::pin(self.tape.reconcile_many(requests, call, self.guest.reconcile_many(requests, call)))
+    }
+
+    fn handle<'a>(
+        &'a mut self,
+        watch: &'a str,
+        events: &'a [Event<'a>],
+        call: u64,
+    ) -> BoxFuture<'a, Result<Vec<Result<(), Failure>>, Fault>> {
+        Box::pin(self.tape.handle(watch, events, call, self.guest.handle(watch, events, call)))
+    }
+
+    fn synced<'a>(&'a mut self, watch: &'a str, call: u64) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.tape.synced(watch, call, self.guest.synced(watch, call)))
+    }
+
+    fn save(&mut self, most: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
+        Box::pin(self.tape.save(most, self.guest.save(most)))
+    }
+
+    fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>> {
+        Box::pin(self.tape.restore(saved, self.guest.restore(saved)))
+    }
+}

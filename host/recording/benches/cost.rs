@@ -1,0 +1,74 @@
+//! What recording a call costs: time and bytes of the file, for a reconcile that does nothing and for one that lists three objects.
+//!
+//! `cargo bench -p pilothouse-recording --bench cost`
+
+#[expect(dead_code, reason = "the tests use all of it")]
+#[path = "../tests/replay/host.rs"]
+mod host;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use pilothouse_bench::{Better, Report};
+use pilothouse_engine::{HostImports, Instance, ReasonSet, Request};
+use pilothouse_plugin::Limits;
+use serde_json::{Value, json};
+
+use host::{Bounds, Cluster, Stage};
+
+/// Calls of one run, and runs.
+const CALLS: u32 = 2000;
+const RUNS: usize = 5;
+
+fn cluster(config: &Value) -> Result<Cluster> {
+    // About as large as a Pod.
+    let filler: Vec<String> =
+        (0..80).map(|number| format!("a line of a specification {number:04}")).collect();
+    (0..3).try_fold(Cluster::new(config), |cluster, number| {
+        cluster.with(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{number}"), "namespace": "a"},
+            "data": {"filler": filler.join("\n")},
+        }))
+    })
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let mut report = Report::new("recording", "cargo bench -p pilothouse-recording --bench cost");
+    for (scenario, guest, config) in [
+        ("a reconcile that does nothing", "noop", json!({})),
+        ("a reconcile that lists three objects of 3 KB", "probe", json!({"mode": "list", "count": 3})),
+    ] {
+        let (mut plain, mut recorded, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            let stage = Stage::new(guest, Bounds { max_bytes: u64::MAX, ..Bounds::default() }).await?;
+            let host: Arc<dyn HostImports> = Arc::new(cluster(&config)?);
+            let mut instance = Instance::new(&stage.code, host, Limits::default()).await?;
+            let key = "a/m1".parse()?;
+            let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
+            let began = Instant::now();
+            for call in 0..CALLS {
+                instance.reconcile(&request, call.into()).await?.ok().context("done")?;
+            }
+            plain.push(microseconds(began));
+            let mut instance = stage.instance(cluster(&config)?, false, Limits::default()).await?;
+            let before = std::fs::metadata(stage.path())?.len();
+            let began = Instant::now();
+            for call in 0..CALLS {
+                instance.reconcile("a/m1", call.into()).await?.ok().context("done")?;
+            }
+            recorded.push(microseconds(began));
+            let written = std::fs::metadata(stage.path())?.len() - before;
+            bytes.push(f64::from(u32::try_from(written)?) / f64::from(CALLS));
+        }
+        report.bound(scenario, "µs a call, not recorded", Better::Lower, &mut plain, None);
+        report.bound(scenario, "µs a call, recorded", Better::Lower, &mut recorded, None);
+        report.bound(scenario, "bytes a call", Better::Lower, &mut bytes, None);
+    }
+    report.finish()
+}
+
+fn microseconds(began: Instant) -> f64 {
+    began.elapsed().as_secs_f64() * 1e6 / f64::from(CALLS)
+}

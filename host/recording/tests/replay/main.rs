@@ -1,0 +1,8 @@
+//! Recordings of real components, made and replayed with the engine: equal for the same build, and with the first difference for
+//! another one.
+
+mod differences;
+mod host;
+mod http;
+mod secrets;
+mod worlds;
