@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A label selector, as of kubectl.
+/// A label selector in the syntax of kubectl.
 pub(super) struct Selector(Vec<Requirement>);
 
 enum Requirement {
