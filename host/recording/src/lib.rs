@@ -11,7 +11,7 @@
 //! Invariants:
 //! - a host without a recording has none of this between a guest and its imports;
 //! - without `keep_secrets` no value that a guest read from, or wrote into, a Secret is in the file as far as the host knew it
-//!   when the line was written: it is a token of the same length ([`secrets`]);
+//!   when the line was written: it is a token of the same length (`secrets.rs`);
 //! - each line of the file is whole, and depends on lines before it only: what is left of a cut file replays.
 
 mod format;
