@@ -181,6 +181,11 @@ impl Processor {
         }
     }
 
+    /// Whether the listeners were called for every change, and for their initial objects.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.pending.is_empty() && self.members.iter().all(|member| member.replay.is_none())
+    }
+
     /// Whether some listener wants to hear of objects that came again unchanged.
     pub(crate) fn wants_unchanged(&self) -> bool {
         self.members.iter().any(|member| member.resync.is_some())

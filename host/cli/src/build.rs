@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 
 use crate::dev::build::{self as cargo_build, BuildRequest, RELEASE};
+use crate::dev::cargo::Package;
 use crate::dev::folder::shared_target;
 use crate::dev::log::Log;
 use crate::dev::projects::{self, Project, Source};
@@ -43,32 +44,21 @@ impl Build {
 
     async fn build(self) -> Result<()> {
         let mut signals = Signals::catch()?;
-        let project = only_crate(&self.path)?;
+        let project = only_project(&self.path)?;
         let Source::Crate(package) = &project.source else {
             bail!(
                 "{} is a component already: name a plugin crate, or `.` for this folder",
                 self.path.display()
             );
         };
-        let request = BuildRequest {
-            label: project.label.clone(),
-            folder: project.folder.clone(),
-            target: shared_target(Path::new("."))?,
-            profile: self.profile,
-            lock: package.lock(),
-            target_checked: false,
-            first: false,
-        };
-        let report = tokio::select! {
-            report = cargo_build::build(request, Log::to_stderr()) => report,
+        let built = tokio::select! {
+            built = build_crate(&project, package, self.profile) => built?,
             // With it the processes of the build.
             () = signals.next() => bail!("interrupted"),
         };
-        let how = cargo_build::built(&report);
-        let folder = project.folder.display();
-        let built = report.component.with_context(|| format!("{folder}: no component was built"))?;
-        let component = fs::read(&built).with_context(|| format!("reading {}", built.display()))?;
-        let name = built.file_name().context("cargo named no file")?;
+        let component =
+            fs::read(&built.component).with_context(|| format!("reading {}", built.component.display()))?;
+        let name = built.component.file_name().context("cargo named no file")?;
         let bytes = u64::try_from(component.len())?;
         let to = match &self.out {
             None => project.folder.clone(),
@@ -81,12 +71,38 @@ impl Build {
         };
         let to = to.join(name);
         put(&to, &component)?;
-        print(&format!("{}: {}, {how}\n", to.display(), size(bytes)))
+        print(&format!("{}: {}, {}\n", to.display(), size(bytes), built.how))
     }
 }
 
+/// A component that was built.
+pub(crate) struct Built {
+    /// Where cargo has put it.
+    pub(crate) component: PathBuf,
+    /// How long it took, for people.
+    pub(crate) how: String,
+}
+
+/// Builds a crate with the target folder that `dev` uses; the compiler's words go to standard error.
+pub(crate) async fn build_crate(project: &Project, package: &Package, profile: String) -> Result<Built> {
+    let request = BuildRequest {
+        label: project.label.clone(),
+        folder: project.folder.clone(),
+        target: shared_target(Path::new("."))?,
+        profile,
+        lock: package.lock(),
+        target_checked: false,
+        first: false,
+    };
+    let report = cargo_build::build(request, Log::to_stderr()).await;
+    let how = cargo_build::built(&report);
+    let folder = project.folder.display();
+    let component = report.component.with_context(|| format!("{folder}: no component was built"))?;
+    Ok(Built { component, how })
+}
+
 /// The one project of a path. Others below a folder that is a plugin crate itself, as its examples, are not meant.
-fn only_crate(path: &Path) -> Result<Project> {
+pub(crate) fn only_project(path: &Path) -> Result<Project> {
     let mut projects = projects::find(&[path.to_owned()])?.projects;
     let given = path.canonicalize().with_context(|| format!("reading {}", path.display()))?;
     if let Some(own) = projects
@@ -149,9 +165,9 @@ mod tests {
             fs::write(folder.join("Cargo.toml"), toml).unwrap();
         }
         for (path, label) in [("own", "own"), ("own/examples", "other"), ("own/examples/other", "other")] {
-            assert_eq!(only_crate(&dir.path().join(path)).unwrap().label, label, "{path}");
+            assert_eq!(only_project(&dir.path().join(path)).unwrap().label, label, "{path}");
         }
-        let error = only_crate(dir.path()).unwrap_err().to_string();
+        let error = only_project(dir.path()).unwrap_err().to_string();
         assert!(error.contains("several plugins"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! [`Hosting`]: the host in this process, from the client to the end of the last call. Called by `run` and `dev`.
+//! [`Hosting`]: the host in this process, from the client to the end of the last call. Called by `run`, `dev` and `test`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -130,6 +130,18 @@ impl Hosting {
     /// Where health alone is served.
     pub(crate) fn health(&self) -> Option<SocketAddr> {
         self.health
+    }
+
+    /// The plugins.
+    pub(crate) fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    /// Ends a host that takes part in no election: calls under way may go on for `grace`.
+    pub(crate) async fn close(self, grace: Duration) {
+        // What goes on after that ends with its threads.
+        let _ = self.manager.shutdown(grace).await;
+        self.serving.abort();
     }
 
     /// Waits until the host must end at once, and says why; for ever without an election. Cancel-safe.

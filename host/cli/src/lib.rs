@@ -16,6 +16,8 @@ mod dev;
 mod documents;
 mod election;
 mod events;
+#[cfg(feature = "dev")]
+mod fixtures;
 mod hosting;
 mod inspect;
 #[cfg(test)]
@@ -33,6 +35,8 @@ mod table;
 #[cfg(any(test, not(feature = "dev")))]
 mod without_dev;
 mod worker;
+#[cfg(feature = "dev")]
+mod yaml;
 
 use std::process::ExitCode;
 
@@ -43,6 +47,9 @@ const EXAMPLES: &str = "Examples:
   # A new plugin, and its development without a cluster
   pilothouse new greeter && cd greeter
   pilothouse dev
+
+  # Its tests, on the component
+  pilothouse test
 
   # What a component asks for and costs
   pilothouse check plugins/pods_per_node.wasm
@@ -83,6 +90,9 @@ enum Command {
     #[cfg(feature = "dev")]
     /// Check a component: what it is, what it asks for, what it costs, and whether a host takes it.
     Check(check::Check),
+    #[cfg(feature = "dev")]
+    /// Test a plugin with objects and expected results in YAML files.
+    Test(fixtures::Test),
     #[cfg(feature = "dev")]
     /// Print the CustomResourceDefinitions of a component.
     Crd(crd::Crd),
@@ -127,6 +137,8 @@ pub fn main() -> ExitCode {
         Command::Crd(crd) => crd.main(),
         #[cfg(feature = "dev")]
         Command::Check(check) => check.main(),
+        #[cfg(feature = "dev")]
+        Command::Test(test) => test.main(),
         Command::Events(events) => events.main(),
         Command::Run(run) => run.main(),
         Command::Status(status) => status.main(),

@@ -29,10 +29,10 @@ pub(crate) struct Threads {
 
 /// Runs `host` on the runtime `io`, and hands it the other threads. Tasks that still run when it ends are dropped: they were
 /// given their time.
-pub(crate) fn on_runtimes<W: Future<Output = Result<()>>>(
+pub(crate) fn on_runtimes<T, W: Future<Output = Result<T>>>(
     elects: bool,
     host: impl FnOnce(Threads) -> W,
-) -> Result<()> {
+) -> Result<T> {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     // Timers and connections of guest tasks.
     let timers = runtime("guest-timers", 1)?;

@@ -25,6 +25,7 @@ mod apply;
 mod controllers;
 mod defaults;
 mod discovery;
+mod documents;
 mod error;
 mod faults;
 mod http;
@@ -47,6 +48,7 @@ mod verbs;
 
 pub use apply::replay_applies;
 pub use controllers::{ControllerSet, UnknownController};
+pub use documents::Document;
 pub use error::StartError;
 pub use faults::{Fault, FaultRule, FaultState, Faults, When};
 pub use http::Served;

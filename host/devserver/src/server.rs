@@ -116,6 +116,12 @@ impl DevServer {
         self.controllers.settled(&self.service.core).await;
     }
 
+    /// As [`DevServer::settled`], once there was a write after this revision; answers the revision up to which they have.
+    /// Never ends without such a write. Cancel-safe.
+    pub async fn settled_beyond(&self, revision: u64) -> u64 {
+        self.controllers.settled_beyond(revision).await
+    }
+
     /// As [`DevServer::seed`] with some files that have changed, in any order. Nothing is taken of a file that is not YAML or
     /// JSON; each object that the server does not take is an error, and the others are made or brought up to date.
     pub fn seed_files(&self, paths: &[PathBuf]) -> (Seeded, Vec<StartError>) {

@@ -438,9 +438,14 @@ impl Manager {
     }
 
     /// All that is known of one plugin; none if there is none of that name.
-    pub(crate) fn detail(&self, name: &str) -> Option<PluginDetail> {
-        let plugin = self.0.plugins.lock().get(name).map(|entry| Arc::clone(&entry.plugin));
-        plugin.map(|plugin| plugin.detail())
+    #[must_use]
+    pub fn detail(&self, name: &str) -> Option<PluginDetail> {
+        self.find(name).map(|plugin| plugin.detail())
+    }
+
+    /// The plugin of a name, if there is one.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Plugin>> {
+        self.0.plugins.lock().get(name).map(|entry| Arc::clone(&entry.plugin))
     }
 
     /// Asks the API server about the users of the admin address.
@@ -451,8 +456,7 @@ impl Manager {
 
     /// Does what an operator asks for; returns what was done.
     pub(crate) fn command(&self, name: &str, command: &Command) -> Result<String, CommandError> {
-        let plugin = self.0.plugins.lock().get(name).map(|entry| Arc::clone(&entry.plugin));
-        let plugin = plugin.ok_or(CommandError::NoPlugin)?;
+        let plugin = self.find(name).ok_or(CommandError::NoPlugin)?;
         if plugin.is_stopping() {
             return Err(CommandError::REMOVED);
         }

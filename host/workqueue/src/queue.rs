@@ -284,6 +284,14 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         self.shared.caught_up(State::len_delayed)
     }
 
+    /// Whether a delayed key is due within this time. Of one whose deadline is far this may say so early, for a moment: the
+    /// queue looks at such keys again and again on their way.
+    #[must_use]
+    pub fn is_due_within(&self, time: Duration) -> bool {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.shared.caught_up(|state| state.is_due_within(nanos))
+    }
+
     /// Drops the delay of a key and its payload; false if it has none. Its failure count stays.
     pub fn cancel_delayed(&self, key: &K) -> bool {
         let hash = self.hash(key);

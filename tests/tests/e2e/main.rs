@@ -28,3 +28,4 @@ mod new;
 mod own_writes;
 mod projections;
 mod rbac;
+mod test_command;

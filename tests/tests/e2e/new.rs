@@ -54,6 +54,10 @@ fn from_new_to_running(dir: &Path, name: &str, args: &[&str]) -> Result<()> {
     let checked = cli::run(&plugin, &["check", &format!("{name}.yaml")])?;
     ensure!(checked.status.success() && !checked.stdout.contains("warning:"), "{checked:?}");
 
+    // The component, with the case that the folder has from the start.
+    let tested = process::run(&mut cli::command(&plugin, &["test"])?, "", BUILD)?;
+    ensure!(tested.status.success() && tested.stdout.contains("\n1 passed, 0 failed ("), "{tested:?}");
+
     // The definition that the folder has from the start is the one of its type.
     let definition = fs::read_to_string(plugin.join("objects/crd.yaml"));
     let component = format!("{}.wasm", name.replace('-', "_"));

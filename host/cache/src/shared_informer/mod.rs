@@ -384,6 +384,14 @@ impl SharedInformer {
         }
     }
 
+    /// Whether all that it was told of is in its store and the listeners were called for it. Of what a server has sent and
+    /// it has not read, this knows nothing: look first at what [`Indexer::has_seen`].
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        // In the order in which a change goes; work that was taken from the queue is in the store when the processor is free.
+        self.inner.queue.lock().fifo.is_empty() && self.inner.lock_processor().is_at_rest()
+    }
+
     /// Makes it list again, at once if it is watching, and otherwise as soon as the server lets it. What the list shows
     /// in a version that is held already stays the object held.
     pub fn relist(&self) {

@@ -60,7 +60,8 @@ impl Inner {
             let began = Instant::now();
             let items = match &work.kind {
                 WorkKind::Deltas(batch) => batch.len(),
-                WorkKind::Replace(list) => list.len(),
+                // An empty list is a piece of work as well.
+                WorkKind::Replace(list) => list.len().max(1),
                 WorkKind::Resync | WorkKind::Bookmark => 1,
             };
             self.handle(work, fifo, &mut portion).await;

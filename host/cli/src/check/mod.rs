@@ -3,7 +3,7 @@
 
 mod needs;
 mod report;
-mod subject;
+pub(crate) mod subject;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! `pilothouse crd`: the CustomResourceDefinitions that the compiler wrote into a component, as YAML.
 
 mod definition;
-mod yaml;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,8 +11,8 @@ use clap::Args;
 use wasmparser::{Parser, Payload};
 
 use self::definition::Definition;
-use self::yaml::yaml;
 use crate::output::print;
+use crate::yaml::yaml;
 
 /// The custom section of a component that has its definitions: a JSON document a line.
 const SECTION: &str = "pilothouse.crd";
@@ -52,7 +51,7 @@ impl Crd {
 }
 
 /// The definitions in a component, by their names.
-fn definitions(wasm: &[u8]) -> Result<BTreeMap<String, Definition>> {
+pub(crate) fn definitions(wasm: &[u8]) -> Result<BTreeMap<String, Definition>> {
     let mut definitions: BTreeMap<String, Definition> = BTreeMap::new();
     // A component holds core modules, and the compiler writes into those.
     for payload in Parser::new(0).parse_all(wasm) {

@@ -11,7 +11,7 @@
 //! there is no server.
 
 pub(crate) mod build;
-mod cargo;
+pub(crate) mod cargo;
 mod depinfo;
 pub(crate) mod folder;
 mod install;

@@ -100,7 +100,7 @@ impl New {
         drop(staging.keep());
         let (world, _) = self.world.parts();
         print(&format!(
-            "{}: a plugin of the world {world}, with the SDK in {VENDORED}\n\n  cd {}\n  cargo test\n  pilothouse dev\n",
+            "{}: a plugin of the world {world}, with the SDK in {VENDORED}\n\n  cd {}\n  cargo test\n  pilothouse test\n  pilothouse dev\n",
             folder.display(),
             folder.display()
         ))
@@ -150,6 +150,10 @@ impl New {
             rendered("src/greet.rs", include_str!("templates/greet.rs")),
             rendered("src/tests.rs", include_str!("templates/tests.rs")),
             rendered("objects/example.yaml", include_str!("templates/object.yaml")),
+            rendered("fixtures/greets/case.yaml", include_str!("templates/case.yaml")),
+            rendered("fixtures/greets/00-object.yaml", include_str!("templates/object.yaml")),
+            rendered("fixtures/greets/00-assert.yaml", include_str!("templates/assert.yaml")),
+            rendered("fixtures/greets/00-errors.yaml", include_str!("templates/errors.yaml")),
             (format!("{VENDORED}/VERSION"), version()),
         ];
         if self.crd.is_some() {

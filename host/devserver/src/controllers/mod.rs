@@ -69,6 +69,15 @@ impl Controllers {
         // It ends with the server: then nothing more will happen.
         let _ = settled.wait_for(|seen| *seen >= wanted).await;
     }
+
+    /// Waits until the controllers have seen a write after this revision; answers the revision up to which they have.
+    pub(crate) async fn settled_beyond(&self, revision: u64) -> u64 {
+        let mut settled = self.settled.clone();
+        match settled.wait_for(|seen| *seen > revision).await {
+            Ok(seen) => *seen,
+            Err(_) => std::future::pending().await,
+        }
+    }
 }
 
 /// What the controllers know.

@@ -161,6 +161,11 @@ impl Pump {
         plugin.spawn(Arc::clone(self).run(undelivered));
     }
 
+    /// Whether there are failed events that wait, and whether one of them is due within this time.
+    pub(crate) fn retries(&self, time: Duration) -> (bool, bool) {
+        self.retries.view(time)
+    }
+
     /// Leaves what was not delivered to the pump of the next generation, now or when the task ends.
     fn hand_over(&self, next: &mut Undelivered) -> Leftover {
         let mut state = self.state.lock();

@@ -228,6 +228,12 @@ impl PluginEvents {
         }
     }
 
+    /// Whether each recorded event was written, counted or given up.
+    pub(crate) fn are_written(&self) -> bool {
+        let EventCounts { recorder, sink, .. } = self.counts();
+        recorder.received <= recorder.dropped + sink.received && sink.pending() == 0
+    }
+
     /// Takes no more events, and writes those that were recorded, for `deadline` at most.
     pub(crate) async fn shutdown(&self, deadline: Duration) {
         if let Some(Some(running)) = self.running.get() {

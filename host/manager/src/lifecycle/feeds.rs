@@ -218,6 +218,14 @@ impl Feeds {
         self.handlers.iter().for_each(|feed| feed.pump.wake());
     }
 
+    /// The pumps whose failed events wait, and whether any event is to be delivered within this time.
+    pub(super) fn deliveries(&self, time: Duration) -> (usize, bool) {
+        self.handlers.iter().fold((0, false), |(waiting, any), feed| {
+            let (waits, is_due) = feed.pump.retries(time);
+            (waiting + usize::from(waits), any || is_due || feed.ring.has_next())
+        })
+    }
+
     #[cfg(test)]
     pub(super) fn retries_due(&self) -> usize {
         self.handlers.iter().map(|feed| feed.pump.retries_due()).sum()

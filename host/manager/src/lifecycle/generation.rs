@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_cache::EventFilter as _;
@@ -139,6 +140,11 @@ impl Generation {
     /// Ends feeding: the plugin is retired.
     pub(crate) fn stop(&self) {
         std::mem::take(&mut *self.feeds.lock()).stop();
+    }
+
+    /// The handler watches whose failed events wait, and whether any event is to be delivered within this time.
+    pub(crate) fn deliveries(&self, time: Duration) -> (usize, bool) {
+        self.feeds.lock().deliveries(time)
     }
 
     /// The feeds, as the next generation takes them over.

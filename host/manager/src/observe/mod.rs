@@ -9,5 +9,6 @@ pub(crate) mod host_events;
 pub(crate) mod metrics;
 pub(crate) mod pages;
 pub(crate) mod recent_errors;
+pub(crate) mod rest;
 pub(crate) mod status;
 pub(crate) mod warnings;

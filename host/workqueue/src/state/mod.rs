@@ -218,6 +218,12 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.wheel.len()
     }
 
+    /// Whether a delayed key is due within so many nanoseconds.
+    pub(crate) fn is_due_within(&mut self, time: Nanos) -> bool {
+        let now = self.catch_up_exactly();
+        self.wheel.next().is_some_and(|next| next <= now.saturating_add(time))
+    }
+
     /// The figures of this moment.
     pub(crate) fn stats(&mut self) -> QueueStats {
         let now = self.catch_up_exactly();

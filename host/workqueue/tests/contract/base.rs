@@ -300,3 +300,15 @@ fn keys_have_room_together_or_not_at_all() {
     assert!(!queue.has_room_for_all(&["a", "c", "d"], 3));
     assert!(queue.has_room_for_all(&["a", "b"], 0) && queue.has_room_for_all(&[], 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_due_within_a_time_when_its_deadline_is_near() {
+    let queue = TestQueue::new();
+    assert!(!queue.is_due_within(ms(1000)));
+    queue.add("ready");
+    queue.add_after("far", Reasons(0), Priority::NORMAL, ms(3_600_000));
+    assert!(!queue.is_due_within(ms(1000)));
+    queue.add_after("near", Reasons(0), Priority::NORMAL, ms(20));
+    assert!(queue.is_due_within(ms(1000)));
+    assert!(!queue.is_due_within(ms(1)));
+}

@@ -20,13 +20,13 @@ const GUEST: &str = "guest";
 const LEFT_OUT: [&str; 9] =
     ["event", "generation", "call", "digest", "before", "kept", "took", "kind", "retry_in"];
 
-/// The layer that writes to a log.
-pub(super) struct Readable(pub(super) Log);
+/// The layer that writes to the log that is found for the thread of an event, if there is one.
+pub(super) struct Readable<F>(pub(super) F);
 
-impl<S: Subscriber> Layer<S> for Readable {
+impl<S: Subscriber, F: Fn() -> Option<Log> + 'static> Layer<S> for Readable<F> {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let (target, level) = (event.metadata().target(), *event.metadata().level());
-        let log = &self.0;
+        let Some(log) = &self.0() else { return };
         if let Some(class) = class(target, level) {
             // A look at the name alone: most of a flood goes no further.
             let mut plugin = PluginOnly { log, class, allowed: true };
@@ -199,7 +199,9 @@ mod tests {
         let written = Written::default();
         let log = written.log();
         log.expect_name("a");
-        let _guard = pilothouse_testkit::log::subscribe(tracing_subscriber::registry().with(Readable(log)));
+        let _guard = pilothouse_testkit::log::subscribe(
+            tracing_subscriber::registry().with(Readable(move || Some(log.clone()))),
+        );
         events();
         written.lines()
     }

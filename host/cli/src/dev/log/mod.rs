@@ -21,8 +21,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use tracing_subscriber::Layer as _;
+use tracing::Subscriber;
+use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use self::limit::Limits;
@@ -95,6 +97,11 @@ impl Log {
         Self::new(Box::new(std::io::stderr()), colours)
     }
 
+    /// A log that is kept for later.
+    pub(crate) fn to(out: impl Write + Send + 'static) -> Self {
+        Self::new(Box::new(out), false)
+    }
+
     fn new(out: Box<dyn Write + Send>, colours: bool) -> Self {
         let inner =
             Inner { out: Mutex::new(out), colours, width: AtomicUsize::new(4), limits: Limits::default() };
@@ -106,8 +113,8 @@ impl Log {
     /// # Errors
     /// When `RUST_LOG` cannot be read.
     pub(crate) fn show_events(&self) -> anyhow::Result<()> {
-        let filter = log_filter(SHOWN)?;
-        tracing_subscriber::registry().with(layer::Readable(self.clone()).with_filter(filter)).init();
+        let log = self.clone();
+        tracing_subscriber::registry().with(events(move || Some(log.clone()))?).init();
         Ok(())
     }
 
@@ -153,6 +160,16 @@ impl Log {
         // Whoever read it may be gone.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
+}
+
+/// A layer that shows the events of the host and its guests in the log that `find` names on the thread of an event.
+///
+/// # Errors
+/// When `RUST_LOG` cannot be read.
+pub(crate) fn events<S: Subscriber + for<'a> LookupSpan<'a>>(
+    find: impl Fn() -> Option<Log> + Send + Sync + 'static,
+) -> anyhow::Result<impl Layer<S>> {
+    Ok(layer::Readable(find).with_filter(log_filter(SHOWN)?))
 }
 
 fn line(since: Duration, who: &str, width: usize, tone: Tone, text: &str, colours: bool) -> String {

@@ -56,6 +56,13 @@ impl Retries {
         }
     }
 
+    /// Whether the task sleeps, or is about to, and whether an event is due within this time.
+    pub(super) fn view(&self, time: Duration) -> (bool, bool) {
+        let failing = self.failing.lock();
+        let is_due = failing.due.first().is_some_and(|(at, _)| *at <= Instant::now() + time);
+        (failing.has_task, is_due)
+    }
+
     /// The events of a key are dealt with: its failures count no more.
     pub(super) fn handled(&self, key: &ObjectKey) {
         if self.any_failed.load(Relaxed) {
