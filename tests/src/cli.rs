@@ -24,15 +24,22 @@ pub fn pilothouse(host: &Host, args: &[&str]) -> anyhow::Result<Finished> {
 /// The command `pilothouse ARGS` in a folder, with its caches in the same folder. Builds that it starts do not inherit the
 /// environment of the tests.
 pub fn command<A: AsRef<OsStr>>(dir: &Path, args: &[A]) -> anyhow::Result<Command> {
-    let mut command = Command::new(host::built()?);
+    let mut command = of_a_user(&host::built()?, dir);
+    command.args(args);
+    Ok(command)
+}
+
+/// A program in a folder, as [`command`] starts ours.
+pub fn of_a_user(program: &Path, dir: &Path) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| cargo::leaks(Build::Guest, name)) {
             command.env_remove(name);
         }
     }
-    command.args(args).current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache"));
+    command.current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache"));
     command.env_remove("KUBECONFIG").env_remove("RUST_LOG");
-    Ok(command)
+    command
 }
 
 /// Runs `pilothouse ARGS` in a folder and waits until it ends.

@@ -37,6 +37,7 @@ pub mod proxy;
 pub mod rest;
 pub mod sequence;
 pub mod stage;
+pub mod tutorial;
 pub mod workload;
 
 pub use audit::Audit;

@@ -12,3 +12,4 @@ mod other_workspaces;
 mod server_faults;
 mod service_accounts;
 mod storm;
+mod tutorial;
