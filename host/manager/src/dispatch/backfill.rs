@@ -127,7 +127,11 @@ impl Backfill {
             self.update(&left);
             return false;
         };
-        part.mapper.queue_all(part.objects.by_ref().take(portion), part.reason);
+        let objects = part.objects.by_ref().take(portion);
+        match part.sweep {
+            Some(_) => part.mapper.queue_own(objects),
+            None => part.mapper.queue_all(objects, part.reason),
+        };
         if part.objects.at_most() == 0 {
             left.parts.pop();
         }

@@ -108,13 +108,27 @@ impl Mapper {
     /// Queues the keys of cached objects, as if they were listed for the first time, and returns their number. The gate is
     /// open. A key that waits for its time runs now, and not again then.
     pub(crate) fn queue_all(&self, objects: impl Iterator<Item = Object>, reason: Reasons) -> usize {
+        self.queue_each(objects, |object, found| {
+            if Predicate::all_pass_add(&self.predicates, object, false) {
+                self.keys(object, reason, found);
+            }
+        })
+    }
+
+    /// Queues the own keys of cached objects, because of a change elsewhere: predicates and further maps of this watch are about
+    /// changes of its own objects.
+    pub(crate) fn queue_own(&self, objects: impl Iterator<Item = Object>) -> usize {
+        self.queue_each(objects, |object, found| found(object.key().clone(), Reasons::OWNED))
+    }
+
+    fn queue_each(
+        &self,
+        objects: impl Iterator<Item = Object>,
+        mut keys: impl FnMut(&Object, &mut dyn FnMut(ObjectKey, Reasons)),
+    ) -> usize {
         let mut portion = Portion { gate: &self.gate, keys: Vec::new(), count: 0 };
         for object in objects.filter(|object| self.filter.shows(object)) {
-            if Predicate::all_pass_add(&self.predicates, &object, false) {
-                self.keys(&object, reason, &mut |key, reason| {
-                    portion.keys.push((key, reason, Priority::LOW));
-                });
-            }
+            keys(&object, &mut |key, reason| portion.keys.push((key, reason, Priority::LOW)));
             // Workers have taken up the first of them by the time the last is found.
             if portion.keys.len() >= ADDED_AT_ONCE {
                 portion.queue();

@@ -51,29 +51,28 @@ pub struct EventKinds {
 /// An event, as predicates judge it.
 #[derive(Debug, Clone, Copy)]
 enum Judged<'a> {
-    /// Whether updates are merged into it.
-    Add(&'a Object, bool),
+    Add(&'a Object),
     Update(Option<&'a Object>, &'a Object),
     Delete(Option<&'a Object>),
 }
 
 impl Predicate {
-    /// Whether an add passes all of them; `updated` if updates are merged into it.
+    /// Whether an add passes all of them; `updated` if updates are merged into it, any of which may have passed.
     #[must_use]
     pub fn all_pass_add(all: &[Self], object: &Object, updated: bool) -> bool {
-        all.iter().all(|predicate| predicate.judge(Judged::Add(object, updated)) != Some(false))
+        all_pass(all, Judged::Add(object)) || (updated && Self::all_pass_update(all, None, object))
     }
 
     /// Whether an update passes all of them; `old` is none if that state is not known.
     #[must_use]
     pub fn all_pass_update(all: &[Self], old: Option<&Object>, new: &Object) -> bool {
-        all.iter().all(|predicate| predicate.judge(Judged::Update(old, new)) != Some(false))
+        all_pass(all, Judged::Update(old, new))
     }
 
     /// Whether a delete passes all of them; `last` is none if the last state is not known.
     #[must_use]
     pub fn all_pass_delete(all: &[Self], last: Option<&Object>) -> bool {
-        all.iter().all(|predicate| predicate.judge(Judged::Delete(last)) != Some(false))
+        all_pass(all, Judged::Delete(last))
     }
 
     /// Calls `found` with the pointers that it looks at.
@@ -90,10 +89,10 @@ impl Predicate {
     fn judge(&self, event: Judged<'_>) -> Option<bool> {
         let changed = |differ: &dyn Fn(&Object, &Object) -> bool| match event {
             Judged::Update(old, new) => old.map(|old| differ(old, new)),
-            Judged::Add(..) | Judged::Delete(_) => Some(true),
+            Judged::Add(_) | Judged::Delete(_) => Some(true),
         };
         let object = match event {
-            Judged::Add(object, _) | Judged::Update(_, object) => Some(object),
+            Judged::Add(object) | Judged::Update(_, object) => Some(object),
             Judged::Delete(last) => last,
         };
         match self {
@@ -105,7 +104,7 @@ impl Predicate {
             Self::AnnotationsChanged => changed(&|old, new| !old.same_annotations(new)),
             Self::FieldChanged(path) => changed(&|old, new| field_changed(path, old, new)),
             Self::On(kinds) => Some(match event {
-                Judged::Add(_, updated) => kinds.adds || (updated && kinds.updates),
+                Judged::Add(_) => kinds.adds,
                 Judged::Update(..) => kinds.updates,
                 Judged::Delete(_) => kinds.deletes,
             }),
@@ -116,6 +115,10 @@ impl Predicate {
             Self::Not(of) => of.judge(event).map(|passes| !passes),
         }
     }
+}
+
+fn all_pass(all: &[Predicate], event: Judged<'_>) -> bool {
+    all.iter().all(|predicate| predicate.judge(event) != Some(false))
 }
 
 /// `decisive` if one of them is, its opposite if all are that, else none.
@@ -298,6 +301,27 @@ mod tests {
         }
         let changed = parsed(serde_json::json!([{"type": "labelsChanged"}])).unwrap();
         assert!(Predicate::all_pass_update(&changed, None, &pod("n", "a")));
+    }
+
+    /// Neither the add nor an update that is merged into it is lost, with `not` either.
+    #[test]
+    fn an_add_with_updates_passes_where_either_would() {
+        let on = |events: serde_json::Value| serde_json::json!({"type": "on", "events": events});
+        let not = |of: serde_json::Value| serde_json::json!({"type": "not", "of": of});
+        let (adds, updates) = (on(serde_json::json!(["add"])), on(serde_json::json!(["update"])));
+        for (predicates, alone, merged) in [
+            (serde_json::json!([adds]), true, true),
+            (serde_json::json!([updates]), false, true),
+            (serde_json::json!([not(updates.clone())]), true, true),
+            (serde_json::json!([not(adds.clone())]), false, true),
+            (serde_json::json!([not(serde_json::json!({"type": "generationChanged"}))]), false, true),
+            (serde_json::json!([on(serde_json::json!(["delete"]))]), false, false),
+            (serde_json::json!([adds, updates]), false, false),
+        ] {
+            let parsed = parsed(predicates.clone()).unwrap();
+            let passes = |updated| Predicate::all_pass_add(&parsed, &pod("n", "a"), updated);
+            assert_eq!((passes(false), passes(true)), (alone, merged), "{predicates}");
+        }
     }
 
     #[test]

@@ -119,6 +119,26 @@ async fn predicates_say_which_changes_have_all_reconciled() {
     test.end().await;
 }
 
+/// What the watch of the keys says of its own objects is nothing to a change elsewhere.
+#[tokio::test(start_paused = true)]
+async fn a_sweep_takes_the_own_keys_whatever_predicates_and_maps_the_watch_has() {
+    let test = TestPlugin::new().await;
+    create_keys(&test, 3);
+    let all = json!({"type": "allKeys", "version": "v1", "kind": "ConfigMap"});
+    let label = json!({"type": "label", "name": "role", "sameNamespace": true});
+    let description = json!({"watches": [
+        {"version": "v1", "kind": "ConfigMap", "labelSelector": "role=trigger", "map": all},
+        {"version": "v1", "kind": "ConfigMap", "labelSelector": "role=key", "map": [{"type": "self"}, label],
+         "predicates": [{"type": "on", "events": ["delete"]}]},
+    ]});
+    let (component, mut calls) = FakeComponent::new("sha256:a", World::Reconciler, description);
+    test.run(component).await;
+    assert_eq!(called(&mut calls).await, each(0, 1));
+    test.server.create("ns/t", body("trigger", "1"));
+    assert_eq!(called(&mut calls).await, each(3, 1));
+    test.end().await;
+}
+
 /// A sweep that had not begun is done by the generation that takes over and keeps the queue.
 #[tokio::test(start_paused = true)]
 async fn a_sweep_outlives_a_reload_that_keeps_the_queue() {
