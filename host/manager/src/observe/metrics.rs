@@ -191,7 +191,6 @@ impl PluginMetrics {
     }
 
     /// Number of faults of this kind.
-    #[cfg(test)]
     pub(crate) fn faults(&self, kind: FaultKind) -> u64 {
         let labels = PluginFault { plugin: self.plugin.clone(), kind: kind.as_str() };
         self.faults.get_or_create(&labels).get()
@@ -199,7 +198,7 @@ impl PluginMetrics {
 }
 
 const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
-const FAULTS: [FaultKind; 10] = [
+pub(super) const FAULTS: [FaultKind; 10] = [
     FaultKind::Trap,
     FaultKind::Cpu,
     FaultKind::Deadline,

@@ -7,8 +7,11 @@
 
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
+
 use crate::lifecycle::plugin::Plugin;
 use crate::manager::Manager;
+use crate::observe::metrics::FAULTS;
 use crate::observe::status::PluginState;
 
 /// Keys and events that are due within this time, as after a failure, are work at hand; later ones are not.
@@ -39,7 +42,33 @@ impl Manager {
     }
 }
 
+/// What went wrong for a plugin since it was added. Lines of the log may be left out; these are counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Troubles {
+    /// Calls that ended in a fault of the plugin.
+    pub faults: u64,
+    /// What its manifest does not grant and it tried all the same.
+    pub denials: u64,
+}
+
+impl Manager {
+    /// What went wrong for a plugin; none if there is no such plugin.
+    #[must_use]
+    pub fn troubles(&self, name: &str) -> Option<Troubles> {
+        Some(self.find(name)?.troubles())
+    }
+}
+
 impl Plugin {
+    fn troubles(&self) -> Troubles {
+        let metrics = self.metrics();
+        let faults = FAULTS.into_iter().filter(|kind| !kind.is_of_host());
+        Troubles {
+            faults: faults.map(|kind| metrics.faults(kind)).sum(),
+            denials: metrics.denied.iter().map(Counter::get).sum(),
+        }
+    }
+
     fn work_left(&self, version: &str) -> Option<String> {
         let status = self.status();
         let Some(generation) = self.current().filter(|_| status.state == PluginState::Running) else {
@@ -78,13 +107,14 @@ impl Plugin {
 mod tests {
     use std::sync::Arc;
 
-    use pilothouse_engine::{Failure, Outcome};
+    use pilothouse_engine::{Failure, FaultKind, Outcome};
     use pilothouse_plugin::World;
     use serde_json::json;
     use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::testing::{Answers, FakeComponent, GuestCall, TestPlugin, done, settle};
+    use crate::observe::denials::Denied;
+    use crate::testing::{Answers, FakeComponent, GuestCall, TestPlugin, done, fault, settle};
 
     type Answered = Option<Result<Outcome, Failure>>;
 
@@ -134,6 +164,32 @@ mod tests {
         test.server.bookmark();
         settle().await;
         assert_eq!(left(), None);
+        test.end().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn faults_and_denials_are_counted_whatever_the_log_leaves_out() {
+        let test = TestPlugin::new().await;
+        let described = json!({"watches": [{"version": "v1", "kind": "ConfigMap"}]});
+        let (component, _calls) = FakeComponent::new("sha256:a", World::Reconciler, described);
+        let component = component.script(|call: GuestCall| async move {
+            match &*call.keys[0] {
+                "a/trap" => Err(fault(FaultKind::Trap)),
+                // Of the host.
+                "a/busy" => Err(fault(FaultKind::HostBusy)),
+                _ => done(&call),
+            }
+        });
+        test.run(component).await;
+        test.server.create("a/fine", json!({}));
+        test.server.create("a/busy", json!({}));
+        settle().await;
+        assert_eq!(test.plugin.troubles(), Troubles::default());
+        test.server.create("a/trap", json!({}));
+        settle().await;
+        assert_eq!(test.plugin.troubles(), Troubles { faults: 1, denials: 0 });
+        test.plugin.denials().record(Denied::Http, "no");
+        assert_eq!(test.plugin.troubles(), Troubles { faults: 1, denials: 1 });
         test.end().await;
     }
 
