@@ -74,7 +74,7 @@ fn replay(dir: &Path, args: &[&str]) -> Result<Finished> {
 fn calls_of_two_generations_are_replayed_without_a_cluster(server: Server) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("calls.jsonl");
-    let name = "recorded";
+    let name = "replayed-calls";
     let stage = stage(server, name, &file, &["--plugin", name])?;
     wait_delivered(&stage, 1)?;
     // A reload in the middle.
@@ -115,7 +115,7 @@ fn calls_of_two_generations_are_replayed_without_a_cluster(server: Server) -> Re
     for line in [
         "-   \"message\": \"courier delivered\"",
         "+   \"message\": \"courier delayed!!\"",
-        "reconcile recorded/s",
+        "reconcile replayed-calls/s",
     ] {
         ensure!(different.stdout.contains(line), "no {line:?} in {}", different.stdout);
     }
