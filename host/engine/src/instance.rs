@@ -260,10 +260,13 @@ impl Instance {
     /// pass.
     pub async fn save(&mut self, most: usize) -> Result<Option<Vec<u8>>, Fault> {
         self.store.set_hostcall_fuel(most.max(HOSTCALL_BYTES));
+        // The plugin may have another generation by now, with other grants.
+        let imports = self.store.data_mut().take_imports("save");
         let budget = self.begin(CallContext::default());
         let call = self.exports.save(&mut self.store);
         let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
         let saved = self.end(answer);
+        self.store.data_mut().set_imports(imports);
         self.store.set_hostcall_fuel(HOSTCALL_BYTES);
         saved
     }
@@ -273,10 +276,13 @@ impl Instance {
     /// # Errors
     /// When the guest faults or the component does not export `state`.
     pub async fn restore(&mut self, saved: &[u8]) -> Result<Result<(), String>, Fault> {
+        let imports = self.store.data_mut().take_imports("restore");
         let budget = self.begin(CallContext::default());
         let call = self.exports.restore(&mut self.store, saved);
         let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
-        self.end(answer)
+        let restored = self.end(answer);
+        self.store.data_mut().set_imports(imports);
+        restored
     }
 
     /// Checks that there are as many answers as questions.

@@ -45,9 +45,9 @@ pub use host::{
     ClientCall, ClientError, ClientFuture, ClientImports, ClientVerb, ConfigImports, Dependents,
     EventImports, EventOptions, EventTarget, GuestEvent, GuestMetric, HostImports, HttpExchange,
     HttpExchanges, HttpImports, HttpRequestHead, HttpResponse, HttpResponseHead, HttpRoute, LogImports,
-    LogLevel, MetricChange, MetricImports, MetricKind, MetricSpec, Nothing, ObjectCursor, ObjectReader,
-    PatchKind, QueueImports, RandomSource, Refusal, RefusalReason, StatusCause, System, SystemImports,
-    VersionMatch, WaitFuture,
+    LogLevel, LogOnly, MetricChange, MetricImports, MetricKind, MetricSpec, Nothing, ObjectCursor,
+    ObjectReader, PatchKind, QueueImports, RandomSource, Refusal, RefusalReason, StatusCause, System,
+    SystemImports, VersionMatch, WaitFuture,
 };
 pub use http::{
     HttpClient, HttpClientOptions, HttpFailure, HttpObserver, HttpResult, ResolveFuture, Resolver,

@@ -12,7 +12,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::budget::Budget;
 use crate::handles::Handles;
-use crate::host::{CallContext, HostImports, System};
+use crate::host::{CallContext, HostImports, LogOnly, System};
 use crate::http::{Http, MAX_HANDLES};
 use crate::imports::v0_2::{MAX_KINDS, MAX_METRICS};
 use crate::imports::{Kept, Kind, Metric};
@@ -93,6 +93,19 @@ impl StoreState {
         self.deadline = now + self.limits.call_timeout;
         self.limiter.refused = None;
         self.budget.begin(now, self.limits.cpu_per_call);
+    }
+
+    /// Until [`set_imports`](Self::set_imports) the guest has its log and its configuration only; answers what it had.
+    pub(crate) fn take_imports(&mut self, call: &'static str) -> Arc<dyn HostImports> {
+        let all = Arc::clone(&self.host);
+        self.set_imports(Arc::new(LogOnly::new(Arc::clone(&all), call)));
+        all
+    }
+
+    /// Gives the guest the imports that were taken from it.
+    pub(crate) fn set_imports(&mut self, imports: Arc<dyn HostImports>) {
+        self.http.hooks.host = Arc::clone(&imports);
+        self.host = imports;
     }
 
     /// Ends a call: invalidates its handles and drops the unpacked text.

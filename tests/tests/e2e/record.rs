@@ -123,7 +123,10 @@ fn calls_of_two_generations_are_replayed_without_a_cluster(server: Server) -> Re
     ensure!(ignored.status.success(), "{ignored:?}");
 
     let unknown = replay(dir.path(), &["calls.jsonl", "other.wasm", "--plugin", "that"])?;
-    ensure!(unknown.status.code() == Some(2) && unknown.stderr.contains("it has replayed-calls"), "{unknown:?}");
+    ensure!(
+        unknown.status.code() == Some(2) && unknown.stderr.contains("it has replayed-calls"),
+        "{unknown:?}"
+    );
     let none = replay(dir.path(), &["other.wasm", "other.wasm"])?;
     ensure!(none.status.code() == Some(2) && none.stderr.contains("it is no recording"), "{none:?}");
     Ok(())

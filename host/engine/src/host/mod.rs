@@ -11,6 +11,7 @@ mod config;
 mod events;
 mod http;
 mod log;
+mod log_only;
 mod metrics;
 mod queue;
 mod refusal;
@@ -29,6 +30,7 @@ pub use http::{
     HttpExchange, HttpExchanges, HttpImports, HttpRequestHead, HttpResponse, HttpResponseHead, HttpRoute,
 };
 pub use log::{LogImports, LogLevel};
+pub use log_only::LogOnly;
 pub use metrics::{GuestMetric, MetricChange, MetricImports, MetricKind, MetricSpec};
 pub use queue::QueueImports;
 pub use refusal::{Refusal, RefusalReason};

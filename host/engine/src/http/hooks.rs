@@ -39,7 +39,7 @@ impl Http {
 
 /// wasmtime calls these hooks for each outgoing request of a guest.
 pub(crate) struct Hooks {
-    host: Arc<dyn HostImports>,
+    pub(crate) host: Arc<dyn HostImports>,
     call: CurrentCall,
     /// The deadline of the running call; updated before each use.
     pub(crate) deadline: Instant,

@@ -1,7 +1,6 @@
 //! What a component may call: the cache, live API calls, events, log; each checked against the grants.
 
 pub(crate) mod api_calls;
-pub(crate) mod describe_imports;
 pub(crate) mod guest_events;
 pub(crate) mod log_limit;
 pub(crate) mod plugin_imports;

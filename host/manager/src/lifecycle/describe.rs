@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use pilothouse_engine::{ContractVersion, FaultKind};
+use pilothouse_engine::{ContractVersion, FaultKind, LogOnly};
 use pilothouse_plugin::{Description, Grants, printable};
 
 use crate::dispatch::guest::Component;
-use crate::imports::describe_imports::DescribeImports;
 use crate::imports::plugin_imports::PluginImports;
 use crate::lifecycle::generation::ComponentTraits;
 use crate::lifecycle::load::{Load, LoadFailure, Loader};
@@ -44,7 +43,8 @@ impl Loader {
         code: &Arc<dyn Component>,
         imports: &Arc<PluginImports>,
     ) -> Result<Vec<u8>, LoadFailure> {
-        let (code, imports) = (Arc::clone(code), Arc::new(DescribeImports(Arc::clone(imports))));
+        let (code, imports) =
+            (Arc::clone(code), Arc::new(LogOnly::new(Arc::clone(imports) as _, "describe")));
         let (config, limits) = (Arc::clone(load.config.json()), load.manifest().limits.engine);
         let instances = Arc::clone(plugin.instances());
         // Guest code runs on the guest threads only. A load that is cancelled takes its call with it.

@@ -9,7 +9,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::imports::describe_imports::DescribeImports;
 use crate::lifecycle::load_slots::SLOW_AFTER;
 use crate::observe::metrics::Metrics;
 use crate::observe::status::PluginState;
@@ -277,7 +276,7 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
         "granted to other calls"
     );
 
-    let describe = DescribeImports(Arc::clone(&all));
+    let describe = pilothouse_engine::LogOnly::new(Arc::clone(&all) as _, "describe");
     let kind = pilothouse_object::Gvk::new("", "v1", "ConfigMap");
     let key: pilothouse_object::ObjectKey = "a/b".parse().unwrap();
     assert_eq!(&*describe.config(), br#"{"a":1}"#);
