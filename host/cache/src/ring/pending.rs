@@ -185,7 +185,7 @@ impl Pending {
             self.events += 1;
             self.initial += item.initial();
             entry.rest.push_back(item);
-            // Each is told in its turn, so one that is held holds up those behind it.
+            // Events are delivered in order, so those behind a held one wait.
             if !entry.held {
                 self.release(key);
             }

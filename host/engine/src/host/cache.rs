@@ -27,8 +27,8 @@ pub trait ObjectCursor: Send {
         false
     }
 
-    /// Called before the engine takes all objects, to sort them. What is returned is told of each one that the guest reads
-    /// then.
+    /// Called before the engine takes all objects, to sort them. What is returned is called with each object that the guest
+    /// reads afterwards.
     fn reader(&mut self) -> Option<ObjectReader> {
         None
     }

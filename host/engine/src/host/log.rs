@@ -27,7 +27,7 @@ pub trait LogImports {
     }
     /// Writes a line with fields (name and value).
     fn log(&self, _context: &CallContext, _level: LogLevel, _message: &str, _fields: &[(String, String)]) {}
-    /// Writes a line of the host about the guest, as of a request that was refused.
+    /// Writes a line of the host about the guest, such as a request that was refused.
     fn host_log(&self, context: &CallContext, level: LogLevel, message: &str) {
         self.log(context, level, message, &[]);
     }
