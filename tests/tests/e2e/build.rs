@@ -58,7 +58,7 @@ fn a_crate_is_built_beside_its_manifest_or_into_a_plugin_directory() -> Result<(
 }
 
 /// Measured: 177 KB. The aim of 150 KB is missed (docs/benchmarks.md).
-const TYPED_WRITER: usize = 185_000;
+const TYPED_WRITER: usize = 180_000;
 
 #[test]
 fn a_typed_controller_that_writes_is_small_and_has_no_names_of_its_parts() -> Result<()> {
