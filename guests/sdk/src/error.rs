@@ -147,7 +147,7 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    pub(crate) fn new(what: impl fmt::Display, error: &serde_json::Error) -> Self {
+    pub(crate) fn new(what: impl fmt::Display, error: impl fmt::Display) -> Self {
         Self { message: format!("{what}: {error}") }
     }
 }

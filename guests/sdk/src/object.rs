@@ -174,7 +174,8 @@ impl Object<'_> {
     /// When the value does not have the form of `T`; see also [`Object`].
     pub fn get<T: DeserializeOwned>(&self, pointer: &str) -> Result<Option<T>, Error> {
         let Some(json) = self.get_json(pointer)? else { return Ok(None) };
-        serde_json::from_str(&json).map_err(|error| self.decode_error(pointer, &error))
+        // The same code as that of `parse`; `from_str` has other.
+        serde_json::from_slice(json.as_bytes()).map_err(|error| self.decode_error(pointer, error))
     }
 
     /// The JSON text at a pointer; `None` if there is no value.
@@ -199,7 +200,17 @@ impl Object<'_> {
     /// # Errors
     /// When the object does not have the form of `T`; see also [`Object`].
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_slice(&self.bytes()?).map_err(|error| self.decode_error("", &error))
+        self.parse_body(&self.bytes()?)
+    }
+
+    /// Parses the object's own body.
+    pub(crate) fn parse_body<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Error> {
+        serde_json::from_slice(body).map_err(|error| self.decode_error("", error))
+    }
+
+    /// The whole object as JSON, as [`bytes`](Object::bytes).
+    pub(crate) fn body(&self) -> Result<String, Error> {
+        String::from_utf8(self.bytes()?).map_err(|error| self.decode_error("", error))
     }
 
     /// The whole object as UTF-8 JSON, without `metadata.managedFields`. Of a partial object ([`Object::is_partial`])
@@ -217,7 +228,7 @@ impl Object<'_> {
         self.raw.is_partial()
     }
 
-    fn decode_error(&self, pointer: &str, error: &serde_json::Error) -> Error {
+    pub(crate) fn decode_error(&self, pointer: &str, error: impl fmt::Display) -> Error {
         let (kind, key) = (self.raw.kind(), self.key());
         DecodeError::new(
             format_args!("{kind} {key}{}{pointer}", if pointer.is_empty() { "" } else { ": " }),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 
+use crate::component_names::without_names;
 use crate::dev::build::{self as cargo_build, BuildRequest, RELEASE};
 use crate::dev::cargo::Package;
 use crate::dev::folder::shared_target;
@@ -58,6 +59,7 @@ impl Build {
         };
         let component =
             fs::read(&built.component).with_context(|| format!("reading {}", built.component.display()))?;
+        let component = without_names(component);
         let name = built.component.file_name().context("cargo named no file")?;
         let bytes = u64::try_from(component.len())?;
         let to = match &self.out {

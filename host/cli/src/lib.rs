@@ -9,6 +9,8 @@ mod check;
 mod compile;
 mod completions;
 #[cfg(feature = "dev")]
+mod component_names;
+#[cfg(feature = "dev")]
 mod crd;
 #[cfg(feature = "dev")]
 mod dev;

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use pilothouse_testkit::paths;
 use pilothouse_tests::process::{self, Finished};
 use pilothouse_tests::{cli, dev};
 
@@ -53,6 +54,27 @@ fn a_crate_is_built_beside_its_manifest_or_into_a_plugin_directory() -> Result<(
         "{built:?}"
     );
     ensure!(fs::read(dir.join("plugins/deployment_watcher.wasm"))? == fs::read(&component)?);
+    Ok(())
+}
+
+/// Measured: 177 KB. The aim of 150 KB is missed (docs/benchmarks.md).
+const TYPED_WRITER: usize = 180_000;
+
+#[test]
+fn a_typed_controller_that_writes_is_small_and_has_no_names_of_its_parts() -> Result<()> {
+    let dir = tempfile::Builder::new().prefix("build-").tempdir()?;
+    let dir = dir.path();
+    dev::share_target(dir)?;
+    let fixture = paths::repository().join("guests/fixtures/typed-writer");
+    let built = build(dir, &[fixture.to_str().context("a path in UTF-8")?, "--out", "plugins"])?;
+    ensure!(built.status.success(), "{built:?}");
+    let component = fs::read(dir.join("plugins/typed_writer.wasm"))?;
+    ensure!(component.len() <= TYPED_WRITER, "{} bytes", component.len());
+    let names = b"component-name";
+    ensure!(!component.windows(names.len()).any(|window| window == names));
+    // It is as good as before: the host makes machine code of it, and it describes itself.
+    let checked = cli::run(dir, &["check", "plugins/typed_writer.wasm"])?;
+    ensure!(checked.stdout.contains("asks for:"), "{checked:?}");
     Ok(())
 }
 

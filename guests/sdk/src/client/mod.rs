@@ -217,7 +217,7 @@ impl<'call> Client<'call> {
         Ok(self.ctx.host().client_delete_collection(self.ctx.cluster(), kind, &options)?)
     }
 
-    fn patch(
+    pub(crate) fn patch(
         &self,
         kind: &Kind,
         key: &Key,

@@ -108,20 +108,29 @@ impl Descriptor {
     /// ```
     #[must_use]
     pub fn owns<K: Resource>(mut self) -> Self {
-        let Some(owner) = self.watches.first().map(|watch| watch.kind().clone()) else {
-            self.mistake.get_or_insert(format!(
-                "`owns::<{}>()` needs a watch of the owner before it: `.watch(Watch::of::<Owner>())`",
-                K::resource_kind().kind()
-            ));
-            return self;
-        };
-        let owner = crate::Kind::from_parts(owner.group, owner.version, owner.kind);
-        let mut watch = Watch::of::<K>().map(Map::controller(&owner));
-        if K::resource_scope() == Scope::Namespaced {
-            // An owner with a namespace owns objects of that namespace only.
-            watch = watch.namespaces(self.watches.first().into_iter().flat_map(Watch::only_namespaces));
+        if let Err(mistake) = self.add_owned(Watch::of::<K>(), K::resource_scope()) {
+            self.mistake.get_or_insert(mistake);
         }
-        self.watch(watch)
+        self
+    }
+
+    /// The part of [`owns`](Self::owns) that is the same for all types.
+    fn add_owned(&mut self, watch: Watch, scope: Scope) -> Result<(), String> {
+        let Some(first) = self.watches.first() else {
+            return Err(format!(
+                "`owns::<{}>()` needs a watch of the owner before it: `.watch(Watch::of::<Owner>())`",
+                watch.kind().kind
+            ));
+        };
+        let owner = first.kind().clone();
+        let mut watch =
+            watch.map(Map::controller(&crate::Kind::from_parts(owner.group, owner.version, owner.kind)));
+        if scope == Scope::Namespaced {
+            // An owner with a namespace owns objects of that namespace only.
+            watch = watch.namespaces(first.only_namespaces());
+        }
+        self.watches.push(watch);
+        Ok(())
     }
 
     /// Asks for the permission to write objects of a type: in the namespaces that its watches are limited to, or

@@ -2,7 +2,7 @@
 
 use super::strings;
 use super::writer::Writer;
-use crate::{Resource, Scope};
+use crate::{Kind, Resource, Scope};
 
 /// A verb of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,9 +85,14 @@ impl Permission {
     }
 
     fn on<K: Resource>(subresource: &str) -> Self {
-        let resource = format!("{}{subresource}", K::resource_plural());
-        let permission = Self::new(K::resource_kind().group(), [resource]);
-        match K::resource_scope() {
+        Self::on_kind(&K::resource_kind(), &K::resource_plural(), K::resource_scope(), subresource)
+    }
+
+    /// The part of [`on`](Self::on) that is the same for all types.
+    #[inline(never)]
+    fn on_kind(kind: &Kind, plural: &str, scope: Scope, subresource: &str) -> Self {
+        let permission = Self::new(kind.group(), [format!("{plural}{subresource}")]);
+        match scope {
             Scope::Namespaced => permission,
             Scope::Cluster => permission.namespaces([""; 0]),
         }

@@ -4,6 +4,8 @@
 //! Builders write their JSON when they are called and not at the end, so that a component has no code for builders that
 //! it does not call.
 
+use crate::json::{quote, quoted};
+
 /// One JSON object in the making.
 pub(super) struct Writer {
     json: String,
@@ -29,7 +31,7 @@ impl Writer {
         if self.json.len() > 1 {
             self.json.push(',');
         }
-        string(&mut self.json, name);
+        quote(&mut self.json, name);
         self.json.push(':');
         self.json.push_str(json);
     }
@@ -101,34 +103,6 @@ impl Fields {
             writer.raw(name, json);
         }
     }
-}
-
-/// A text as JSON.
-fn quoted(text: &str) -> String {
-    let mut json = String::new();
-    string(&mut json, text);
-    json
-}
-
-/// Writes a string with its quotes.
-fn string(json: &mut String, text: &str) {
-    json.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => {
-                json.push('\\');
-                json.push(letter);
-            }
-            '\u{0}'..='\u{1f}' => {
-                let digit = |value: u32| char::from_digit(value, 16).unwrap_or('0');
-                json.push_str("\\u00");
-                json.push(digit(letter as u32 >> 4));
-                json.push(digit(letter as u32 & 15));
-            }
-            letter => json.push(letter),
-        }
-    }
-    json.push('"');
 }
 
 #[cfg(test)]

@@ -35,24 +35,31 @@ thread_local! {
 /// Calls a function with the handle of a kind. The function must not name another kind.
 fn with_kind<R>(cluster: u32, kind: &Kind, call: impl FnOnce(&kinds::Kind) -> R) -> Refused<R> {
     HANDLES.with_borrow_mut(|handles| {
-        let found = handles.iter().rposition(|known| known.cluster == cluster && known.kind == *kind);
-        let last = match found {
-            Some(at) => at,
-            None => {
-                let handle = kinds::resolve(cluster, kind.group(), kind.version(), kind.kind())?;
-                if handles.len() == KINDS {
-                    handles.remove(0);
-                }
-                handles.push(KindHandle { cluster, kind: kind.clone(), handle });
-                handles.len() - 1
-            }
-        };
-        if last + 1 < handles.len() && handles.len() > KINDS / 2 {
-            handles[last..].rotate_left(1);
-            return Ok(call(&handles[handles.len() - 1].handle));
-        }
-        Ok(call(&handles[last].handle))
+        let at = place_of(handles, cluster, kind)?;
+        Ok(call(&handles[at].handle))
     })
+}
+
+/// Where the handle of a kind is; names the kind to the host if it is not there. Once for all calls, and not within each.
+#[inline(never)]
+fn place_of(handles: &mut Vec<KindHandle>, cluster: u32, kind: &Kind) -> Refused<usize> {
+    let found = handles.iter().rposition(|known| known.cluster == cluster && known.kind == *kind);
+    let at = match found {
+        Some(at) => at,
+        None => {
+            let handle = kinds::resolve(cluster, kind.group(), kind.version(), kind.kind())?;
+            if handles.len() == KINDS {
+                handles.remove(0);
+            }
+            handles.push(KindHandle { cluster, kind: kind.clone(), handle });
+            handles.len() - 1
+        }
+    };
+    if at + 1 < handles.len() && handles.len() > KINDS / 2 {
+        handles[at..].rotate_left(1);
+        return Ok(handles.len() - 1);
+    }
+    Ok(at)
 }
 
 /// The host, which every component has exactly one of.

@@ -16,9 +16,10 @@ use super::server::{KindInfo, Part, Server, kind_of};
 use super::state::{Prepared, State};
 use crate::bindings::imports::types as raw;
 use crate::duration::milliseconds;
+use crate::json::Json;
 use crate::log::Level;
 use crate::sys::{self, CallOptions};
-use crate::typed::to_value;
+use crate::typed::{body_of, transfer};
 use crate::{
     ApiStatus, Config, Context, Descriptor, Error, Key, Kind, Permission, Reasons, RefusalReason, Resource,
     Scope, Verb, http,
@@ -159,7 +160,7 @@ impl World {
     /// When the server refuses.
     pub fn create<K: Resource>(&self, object: &K) -> K {
         self.define_type::<K>();
-        parse(&self.create_object(value_of(object)))
+        parse(&self.create_object(value(&text_of(object))))
     }
 
     /// Creates an object from JSON with `apiVersion`, `kind` and `metadata`.
@@ -200,9 +201,11 @@ impl World {
         let kind = Kind::of::<K>();
         let whole = self.existing(&kind, key);
         let mut object: K = parse(&whole);
-        let before = value_of(&object);
+        let before = text_of(&object);
         change(&mut object);
-        let changed = crate::typed::transfer(&whole, &before, &value_of(&object));
+        let texts = [whole.to_string(), before, text_of(&object)];
+        let [whole, before, after] = texts.each_ref().map(|text| tree(text));
+        let changed = value(&transfer(&whole, &before, &after).to_text());
         parse(&self.change("modify", |server| server.update(&kind, changed, AUTHOR, Part::Whole, false)))
     }
 
@@ -339,8 +342,16 @@ impl World {
     }
 }
 
-fn value_of<K: Resource>(object: &K) -> Value {
-    to_value(object).unwrap_or_else(|error| panic!("{error}"))
+fn text_of<K: Resource>(object: &K) -> String {
+    body_of(object).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn tree(text: &str) -> Json<'_> {
+    Json::parse(text).unwrap_or_else(|| panic!("this is no JSON: {text}"))
+}
+
+fn value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 fn parse<K: Resource>(object: &Value) -> K {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use serde::Serialize;
 
 use super::Resource;
-use super::resource::to_value;
+use super::resource::body_of;
 use crate::client::{ApplyOptions, Client, DeleteOptions, ListOptions, WriteOptions};
 use crate::{Context, Error, Key, Kind, Object};
 
@@ -53,7 +53,7 @@ impl<K: Resource> Api<'_, K> {
     /// # Errors
     /// See [`Api`].
     pub fn create(&self, object: &K) -> Result<K, Error> {
-        self.client.create(&self.kind, &to_value(object)?, &WriteOptions::default())?.parse()
+        self.client.create_json(&self.kind, body_of(object)?.as_bytes(), &WriteOptions::default())?.parse()
     }
 
     /// Replaces an object. If it has a resource version, that must be the current one.
@@ -64,7 +64,7 @@ impl<K: Resource> Api<'_, K> {
     /// # Errors
     /// See [`Api`].
     pub fn update(&self, object: &K) -> Result<K, Error> {
-        self.client.update(&self.kind, &to_value(object)?, &WriteOptions::default())?.parse()
+        self.client.update_json(&self.kind, body_of(object)?.as_bytes(), &WriteOptions::default())?.parse()
     }
 
     /// Applies an object (server-side apply). [`Context::apply`] is usually better: it forces, and skips what would
@@ -73,7 +73,7 @@ impl<K: Resource> Api<'_, K> {
     /// # Errors
     /// See [`Api`].
     pub fn apply(&self, object: &K, options: &ApplyOptions) -> Result<K, Error> {
-        self.client.apply(&self.kind, &object.key(), &to_value(object)?, options)?.parse()
+        self.client.apply_json(&self.kind, &object.key(), body_of(object)?.as_bytes(), options)?.parse()
     }
 
     /// Patches an object with an RFC 7396 merge patch.

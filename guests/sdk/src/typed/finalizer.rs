@@ -1,9 +1,8 @@
 //! [`finalizer`]: work that must be done before an object is deleted.
 
-use serde_json::json;
-
 use super::{ObjectMetadata, Resource};
-use crate::client::WriteOptions;
+use crate::json::{Fields, Json};
+use crate::sys::{CallOptions, PatchKind};
 use crate::{Context, Failure, Kind, Outcome};
 
 /// What is to be done with an object that has a finalizer.
@@ -50,13 +49,9 @@ pub fn finalizer<K: Resource>(
         (false, Some(_)) => reconcile(Finalizer::Apply(object)),
         (false, None) => {
             // A merge patch replaces the list, so it must not be a newer one than was read.
-            let mut finalizers = metadata.finalizers().to_vec();
-            finalizers.push(name.to_owned());
-            let patch = json!({"metadata": {
-                "resourceVersion": metadata.resource_version(),
-                "finalizers": finalizers,
-            }});
-            let object = client.patch_merge(&kind, &key, &patch, &WriteOptions::default());
+            let patch = addition(metadata.finalizers(), name, metadata.resource_version());
+            let object =
+                client.patch(&kind, &key, PatchKind::Merge, patch.as_bytes(), &CallOptions::default());
             let object = object.and_then(|object| object.parse::<K>()).map_err(Failure::from);
             let object =
                 object.map_err(|failure| failure.while_doing(format!("adding the finalizer {name}")))?;
@@ -68,14 +63,8 @@ pub fn finalizer<K: Resource>(
                 // The cleanup goes on in a later call.
                 return Ok(outcome);
             }
-            let path = format!("/metadata/finalizers/{place}");
-            let patch = json!([
-                // Not of another object of that name, which the cache does not show yet.
-                {"op": "test", "path": "/metadata/uid", "value": metadata.uid()},
-                {"op": "test", "path": path, "value": name},
-                {"op": "remove", "path": path},
-            ]);
-            match client.patch_json(&kind, &key, &patch, &WriteOptions::default()) {
+            let patch = removal(place, name, metadata.uid());
+            match client.patch(&kind, &key, PatchKind::Json, patch.as_bytes(), &CallOptions::default()) {
                 Ok(_) => Ok(Outcome::Done),
                 Err(error) if error.is_not_found() => Ok(Outcome::Done),
                 Err(error) => Err(Failure::from(error).while_doing(format!("removing the finalizer {name}"))),
@@ -83,4 +72,35 @@ pub fn finalizer<K: Resource>(
         }
         (true, None) => Ok(Outcome::Done),
     }
+}
+
+/// The merge patch that adds a finalizer to those that were read.
+fn addition(present: &[String], name: &str, version: &str) -> String {
+    let finalizers = present.iter().map(String::as_str).chain([name]).map(Json::text);
+    let mut patch = Fields::default();
+    let metadata = patch.object("metadata");
+    metadata.set("resourceVersion", Json::text(version));
+    metadata.set("finalizers", Json::List(finalizers.collect()));
+    Json::Object(patch).to_text()
+}
+
+/// The JSON patch that removes a finalizer from its place, if it is there.
+fn removal(place: usize, name: &str, uid: &str) -> String {
+    let path = format!("/metadata/finalizers/{place}");
+    let operation = |name: &str, path: &str, value: Option<&str>| {
+        let mut operation = Fields::default();
+        operation.set("op", Json::text(name));
+        operation.set("path", Json::text(path));
+        if let Some(value) = value {
+            operation.set("value", Json::text(value));
+        }
+        Json::Object(operation)
+    };
+    let operations = vec![
+        // Not of another object of that name, which the cache does not show yet.
+        operation("test", "/metadata/uid", Some(uid)),
+        operation("test", &path, Some(name)),
+        operation("remove", &path, None),
+    ];
+    Json::List(operations).to_text()
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
 
 use super::ObjectMetadata;
+use super::plain::Plain;
 use crate::{Key, OwnerReference};
 
 /// `metadata` of an object, for structs with `#[derive(Resource)]`.
@@ -52,26 +52,27 @@ pub struct Metadata {
 /// so many fields is several times larger.
 impl<'de> Deserialize<'de> for Metadata {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::take(Map::deserialize(from)?)
-            .map_err(|name| D::Error::custom(format_args!("metadata.{name} has another type")))
+        Self::take(Plain::deserialize(from)?)
+            .map_err(|field| D::Error::custom(format_args!("{field} has another type")))
     }
 }
 
 impl Metadata {
-    /// Takes the fields out of a map; the error is the name of one that has another type.
-    fn take(fields: Map<String, Value>) -> Result<Self, String> {
+    /// Takes the fields out of an object; the error is the path of a value that has another type.
+    fn take(value: Plain) -> Result<Self, String> {
         let mut metadata = Self::default();
+        let Plain::Object(fields) = value else { return Err("metadata".to_owned()) };
         for (name, value) in fields {
             if metadata.set(&name, value).is_none() {
-                return Err(name);
+                return Err(format!("metadata.{name}"));
             }
         }
         Ok(metadata)
     }
 
     /// Sets a field; nothing if the value has another type.
-    fn set(&mut self, name: &str, value: Value) -> Option<()> {
-        if value.is_null() {
+    fn set(&mut self, name: &str, value: Plain) -> Option<()> {
+        if matches!(value, Plain::Null) {
             return Some(());
         }
         match name {
@@ -81,7 +82,7 @@ impl Metadata {
             "resourceVersion" => self.resource_version = text_of(value)?,
             "creationTimestamp" => self.creation_timestamp = Some(text_of(value)?),
             "deletionTimestamp" => self.deletion_timestamp = Some(text_of(value)?),
-            "generation" => self.generation = Some(value.as_i64()?),
+            "generation" => self.generation = Some(integer_of(value)?),
             "labels" => self.labels = texts_of(value)?,
             "annotations" => self.annotations = texts_of(value)?,
             "finalizers" => {
@@ -120,8 +121,8 @@ impl Metadata {
 }
 
 impl OwnerReference {
-    fn take(value: Value) -> Option<Self> {
-        let Value::Object(fields) = value else { return None };
+    fn take(value: Plain) -> Option<Self> {
+        let Plain::Object(fields) = value else { return None };
         let mut owner = Self::default();
         for (name, value) in fields {
             let text = match name.as_str() {
@@ -130,16 +131,16 @@ impl OwnerReference {
                 "name" => &mut owner.name,
                 "uid" => &mut owner.uid,
                 "controller" => {
-                    owner.controller = value == Value::Bool(true);
+                    owner.controller = matches!(value, Plain::Bool(true));
                     continue;
                 }
                 "blockOwnerDeletion" => {
-                    owner.block_owner_deletion = value == Value::Bool(true);
+                    owner.block_owner_deletion = matches!(value, Plain::Bool(true));
                     continue;
                 }
                 _ => continue,
             };
-            if !value.is_null() {
+            if !matches!(value, Plain::Null) {
                 *text = text_of(value)?;
             }
         }
@@ -148,26 +149,34 @@ impl OwnerReference {
 }
 
 /// A text; nothing if the value has another type.
-fn text_of(value: Value) -> Option<String> {
+fn text_of(value: Plain) -> Option<String> {
     match value {
-        Value::String(text) => Some(text),
+        Plain::Text(text) => Some(text),
         _ => None,
     }
 }
 
-fn list_of(value: Value) -> Option<Vec<Value>> {
+/// An integer; nothing if the value has another type.
+fn integer_of(value: Plain) -> Option<i64> {
     match value {
-        Value::Array(values) => Some(values),
+        Plain::Integer(number) => Some(number),
+        _ => None,
+    }
+}
+
+fn list_of(value: Plain) -> Option<Vec<Plain>> {
+    match value {
+        Plain::List(values) => Some(values),
         _ => None,
     }
 }
 
 /// An object of texts; `null` is an empty one.
-fn texts_of(value: Value) -> Option<BTreeMap<String, String>> {
-    let Value::Object(fields) = value else { return None };
+fn texts_of(value: Plain) -> Option<BTreeMap<String, String>> {
+    let Plain::Object(fields) = value else { return None };
     let mut texts = BTreeMap::new();
     for (name, value) in fields {
-        texts.insert(name, if value.is_null() { String::new() } else { text_of(value)? });
+        texts.insert(name, if matches!(value, Plain::Null) { String::new() } else { text_of(value)? });
     }
     Some(texts)
 }
@@ -259,5 +268,7 @@ mod tests {
             let error = serde_json::from_value::<Metadata>(json!({field: value})).unwrap_err().to_string();
             assert_eq!(error, format!("metadata.{field} has another type"));
         }
+        let error = serde_json::from_str::<Metadata>("[]").unwrap_err().to_string();
+        assert_eq!(error, "metadata has another type");
     }
 }

@@ -8,6 +8,7 @@ mod kube;
 mod merge;
 mod metadata;
 mod owners;
+mod plain;
 mod read;
 mod resource;
 mod write;
@@ -22,4 +23,4 @@ pub use resource::{ObjectMetadata, Resource, Scope};
 pub use write::Written;
 
 #[cfg(not(target_family = "wasm"))]
-pub(crate) use {merge::transfer, resource::to_value};
+pub(crate) use {merge::transfer, resource::body_of};

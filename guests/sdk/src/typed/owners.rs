@@ -10,12 +10,18 @@ pub fn owner_reference<K: Resource>(owner: &K) -> OwnerReference {
 
 /// A reference to the owner that is the managing controller.
 pub fn controller_reference<K: Resource>(owner: &K) -> OwnerReference {
-    let (kind, metadata) = (K::resource_kind(), owner.metadata());
+    let metadata = owner.metadata();
+    reference(&K::resource_kind(), metadata.name(), metadata.uid())
+}
+
+/// The part of a reference that is the same for all types.
+#[inline(never)]
+fn reference(kind: &Kind, name: &str, uid: &str) -> OwnerReference {
     OwnerReference {
         api_version: kind.api_version(),
         kind: kind.kind().to_owned(),
-        name: metadata.name().to_owned(),
-        uid: metadata.uid().to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
         controller: true,
         block_owner_deletion: true,
     }
@@ -24,15 +30,7 @@ pub fn controller_reference<K: Resource>(owner: &K) -> OwnerReference {
 impl OwnerReference {
     /// A reference to an object as the managing controller, for children that are written as JSON.
     pub fn controller_of(owner: &Object<'_>) -> Self {
-        let kind = owner.kind();
-        Self {
-            api_version: kind.api_version(),
-            kind: kind.kind().to_owned(),
-            name: owner.name(),
-            uid: owner.uid(),
-            controller: true,
-            block_owner_deletion: true,
-        }
+        reference(&owner.kind(), &owner.name(), &owner.uid())
     }
 }
 
@@ -56,36 +54,39 @@ impl OwnerReference {
 /// when the owner was not created yet, or has a namespace that the child is not in: the garbage collector would delete
 /// such a child.
 pub fn set_controller_reference<O: Resource, C: Resource>(owner: &O, child: &mut C) -> Result<(), Error> {
-    let reference = controller_reference(owner);
-    let mut owners = child.metadata().owner_references();
-    check_owner(owner, &Kind::of::<C>(), &child.key(), &reference, &owners)?;
-    owners.retain(|other| other.uid != reference.uid);
-    owners.push(reference);
+    let namespace = match O::resource_scope() {
+        Scope::Namespaced => Some(owner.metadata().namespace()),
+        Scope::Cluster => None,
+    };
+    let owners = child.metadata().owner_references();
+    let owners =
+        with_controller(owners, controller_reference(owner), namespace, &Kind::of::<C>(), &child.key())?;
     child.metadata_mut().set_owner_references(owners);
     Ok(())
 }
 
-/// Checks that an object may become the controller of another one with these owners.
-fn check_owner<O: Resource>(
-    owner: &O,
+/// The owners of an object with its new controller, which is in this namespace if its kind has them. The same for all types.
+fn with_controller(
+    mut owners: Vec<OwnerReference>,
+    reference: OwnerReference,
+    namespace: Option<&str>,
     kind: &Kind,
     key: &Key,
-    reference: &OwnerReference,
-    owners: &[OwnerReference],
-) -> Result<(), Error> {
-    let namespace = owner.metadata().namespace();
+) -> Result<Vec<OwnerReference>, Error> {
     let why = if reference.uid.is_empty() {
         "the owner has no UID, since it was not created yet"
-    } else if O::resource_scope() == Scope::Namespaced && namespace != key.namespace {
+    } else if namespace.is_some_and(|namespace| namespace != key.namespace) {
         "an owner with a namespace may own only objects of that namespace"
+    } else if let Some(other) = owners.iter().find(|other| other.controller && other.uid != reference.uid) {
+        return Err(AlreadyOwned::new(kind.clone(), key.clone(), other.clone()).into());
     } else {
-        return match owners.iter().find(|other| other.controller && other.uid != reference.uid) {
-            Some(other) => Err(AlreadyOwned::new(kind.clone(), key.clone(), other.clone()).into()),
-            None => Ok(()),
-        };
+        owners.retain(|other| other.uid != reference.uid);
+        owners.push(reference);
+        return Ok(owners);
     };
-    let (owner_kind, owner_key, kind) = (&reference.kind, owner.key(), kind.kind());
-    Err(Refusal::invalid(format!("{owner_kind} {owner_key} cannot own {kind} {key}: {why}")).into())
+    let owner = Key::namespaced(namespace.unwrap_or_default(), reference.name);
+    let (owner_kind, kind) = (&reference.kind, kind.kind());
+    Err(Refusal::invalid(format!("{owner_kind} {owner} cannot own {kind} {key}: {why}")).into())
 }
 
 /// Whether the controller among these owners is the object with this UID.

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
 use super::owners::is_controller;
+use crate::json::{Fields, Json};
 use crate::{Error, Key, Kind, OwnerReference, Refusal};
 
 /// A Rust type of a kind of objects. Its kind, plural and scope are written once, and watches, permissions, reads and
@@ -112,34 +112,26 @@ pub trait ObjectMetadata {
     fn set_key(&mut self, key: &Key);
 }
 
-/// The object as JSON: with `apiVersion` and `kind`, and without fields that are `null`, which `Option` fields without
-/// `skip_serializing_if` are.
-pub(crate) fn to_value<K: Resource>(object: &K) -> Result<Value, Error> {
-    let value = serde_json::to_value(object)
-        .map_err(|error| Refusal::invalid(format!("the object cannot be written as JSON: {error}")))?;
-    let mut value = without_nulls(value);
-    let Value::Object(fields) = &mut value else {
-        return Err(Refusal::invalid("the type is not written as a JSON object").into());
-    };
-    let kind = K::resource_kind();
-    fields.insert("apiVersion".to_owned(), kind.api_version().into());
-    fields.insert("kind".to_owned(), kind.kind().into());
-    Ok(value)
+/// The text of an object by its type's `Serialize`.
+pub(super) fn serialize<K: Resource>(object: &K) -> Result<String, Error> {
+    serde_json::to_string(object)
+        .map_err(|error| Refusal::invalid(format!("the object cannot be written as JSON: {error}")).into())
 }
 
-/// Leaves the fields of objects out that are `null`. The depth is that of the author's types.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let mut kept = Map::new();
-            for (name, value) in fields {
-                if !value.is_null() {
-                    kept.insert(name, without_nulls(value));
-                }
-            }
-            Value::Object(kept)
-        }
-        Value::Array(elements) => Value::Array(elements.into_iter().map(without_nulls).collect()),
-        value => value,
-    }
+/// The fields of an object from the text of [`serialize`]: with `apiVersion` and `kind`, and without fields that are
+/// `null`, which `Option` fields without `skip_serializing_if` are.
+pub(super) fn fields_of<'t>(text: &'t str, kind: &Kind) -> Result<Fields<'t>, Error> {
+    let mut value = Json::parse(text).unwrap_or_else(Json::null);
+    value.remove_nulls();
+    let Json::Object(mut fields) = value else {
+        return Err(Refusal::invalid("the type is not written as a JSON object").into());
+    };
+    fields.set("apiVersion", Json::text(&kind.api_version()));
+    fields.set("kind", Json::text(kind.kind()));
+    Ok(fields)
+}
+
+/// The body of a write that sends a whole object.
+pub(crate) fn body_of<K: Resource>(object: &K) -> Result<String, Error> {
+    Ok(Json::Object(fields_of(&serialize(object)?, &K::resource_kind())?).to_text())
 }

@@ -1,14 +1,15 @@
 //! Typed writes that write only what is different: methods of [`Context`].
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 
 use super::merge::{contains, merge_patch, replaces_list, transfer};
-use super::resource::to_value;
+use super::resource::{fields_of, serialize};
 use super::{ObjectMetadata, Resource, set_controller_reference};
 use crate::client::{ApplyOptions, DeleteOptions, WriteOptions};
+use crate::json::{Fields, Json};
 use crate::key::fnv1a;
-use crate::{Context, DecodeError, Error, Key, Kind, Object, Refusal};
+use crate::sys::{CallOptions, PatchKind};
+use crate::{Context, Error, Key, Kind, Object, Refusal};
 
 /// What a write did. Record an Event, or log a line, only if there was a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,16 +60,16 @@ impl Context {
     /// # Errors
     /// See [`client`](crate::client).
     pub fn apply<K: Resource>(&self, object: &K) -> Result<Written, Error> {
-        self.apply_value(&Kind::of::<K>(), &object.key(), without_status(to_value(object)?))
+        self.apply_text(&Kind::of::<K>(), &object.key(), &serialize(object)?)
     }
 
     /// The part of an apply that is the same for all types.
-    fn apply_value(&self, kind: &Kind, key: &Key, mut wanted: Value) -> Result<Written, Error> {
+    fn apply_text(&self, kind: &Kind, key: &Key, text: &str) -> Result<Written, Error> {
+        let mut wanted = writable(text, kind)?;
         // An object that was read has a new version after each write, and what applies left in it.
         let server = take_server_fields(&mut wanted);
-        // Not `to_string` of the value, which is other code than that of the body.
-        let text = serde_json::to_string(&wanted).unwrap_or_default();
-        let (name, hash) = (self.applied_annotation(), format!("{:016x}", fnv1a(&text)));
+        let mut wanted = Json::Object(wanted);
+        let (name, hash) = (self.applied_annotation(), format!("{:016x}", fnv1a(&wanted.to_text())));
         let present = match self.read(kind, key) {
             Ok(present) => Some(present),
             // Without the right to read nothing is known.
@@ -77,17 +78,20 @@ impl Context {
         };
         if let Some(Some(present)) = &present
             && present.annotation(&name).as_deref() == Some(&hash)
-            && contains(&present.parse::<Value>()?, &wanted)
+            && contains(&whole(present, &present.body()?)?, &wanted)
         {
             return Ok(Written::Unchanged);
         }
-        let metadata = &mut wanted["metadata"];
-        metadata["annotations"][&name] = hash.into();
-        // The conditions of a write.
-        for (name, value) in server {
-            metadata[name] = value;
+        if let Json::Object(wanted) = &mut wanted {
+            let metadata = wanted.object("metadata");
+            metadata.object("annotations").set(name, Json::text(&hash));
+            // The conditions of a write.
+            for (name, value) in server {
+                metadata.set(name, value);
+            }
         }
-        let applied = self.client().apply(kind, key, &wanted, &ApplyOptions::force())?;
+        let applied =
+            self.client().apply_json(kind, key, wanted.to_text().as_bytes(), &ApplyOptions::force())?;
         Ok(match present {
             Some(Some(present)) if present.resource_version() == applied.resource_version() => {
                 Written::Unchanged
@@ -130,17 +134,40 @@ impl Context {
             let mut object = K::default();
             object.metadata_mut().set_key(key);
             mutate(&mut object)?;
-            self.client().create(&kind, &without_status(to_value(&object)?), &WriteOptions::default())?;
-            return Ok(Written::Created);
+            return self.create_text(&kind, &serialize(&object)?);
         };
-        let whole: Value = present.parse()?;
-        let mut object: K = parse(&kind, key, &whole)?;
-        let before = without_status(to_value(&object)?);
+        let body = present.body()?;
+        let mut object: K = present.parse_body(body.as_bytes())?;
+        let before = serialize(&object)?;
         mutate(&mut object)?;
-        let changed = transfer(&whole, &before, &without_status(to_value(&object)?));
-        let Some(mut patch) = merge_patch(&whole, &changed) else { return Ok(Written::Unchanged) };
-        patch["metadata"]["resourceVersion"] = present.resource_version().into();
-        self.client().patch_merge(&kind, key, &patch, &WriteOptions::default())?;
+        self.update_text(&kind, key, &present, [&body, &before, &serialize(&object)?])
+    }
+
+    /// The part of a creation that is the same for all types.
+    fn create_text(&self, kind: &Kind, text: &str) -> Result<Written, Error> {
+        let body = Json::Object(writable(text, kind)?).to_text();
+        self.client().create_json(kind, body.as_bytes(), &WriteOptions::default())?;
+        Ok(Written::Created)
+    }
+
+    /// The part of an update that is the same for all types: from the object that was read, and the texts of the type before
+    /// and after the change.
+    fn update_text(
+        &self,
+        kind: &Kind,
+        key: &Key,
+        present: &Object<'_>,
+        [body, before, after]: [&str; 3],
+    ) -> Result<Written, Error> {
+        let whole = whole(present, body)?;
+        let [before, after] = [writable(before, kind)?, writable(after, kind)?].map(Json::Object);
+        let changed = transfer(&whole, &before, &after);
+        let Some(Json::Object(mut patch)) = merge_patch(&whole, &changed) else {
+            return Ok(Written::Unchanged);
+        };
+        patch.object("metadata").set("resourceVersion", Json::text(&present.resource_version()));
+        let patch = Json::Object(patch).to_text();
+        self.client().patch(kind, key, PatchKind::Merge, patch.as_bytes(), &CallOptions::default())?;
         Ok(Written::Changed)
     }
 
@@ -231,32 +258,36 @@ impl Context {
     /// # Errors
     /// See [`client`](crate::client).
     pub fn patch_status<K: Resource>(&self, object: &K, status: &impl Serialize) -> Result<Written, Error> {
-        let wanted = serde_json::to_value(status)
+        let wanted = serde_json::to_string(status)
             .map_err(|error| Refusal::invalid(format!("the status cannot be written as JSON: {error}")))?;
-        let present = serde_json::to_value(object)
-            .ok()
-            .and_then(|mut object| object.get_mut("status").map(Value::take))
-            .filter(|status| !status.is_null())
-            .unwrap_or_else(|| Value::Object(Map::new()));
         let version = object.metadata().resource_version();
-        self.patch_status_value(&Kind::of::<K>(), &object.key(), version, &present, &wanted)
+        self.patch_status_text(&Kind::of::<K>(), &object.key(), version, [&serialize(object)?, &wanted])
     }
 
-    /// The part of a patch of the status that is the same for all types.
-    fn patch_status_value(
+    /// The part of a patch of the status that is the same for all types: from the texts of the object and of the status.
+    fn patch_status_text(
         &self,
         kind: &Kind,
         key: &Key,
         version: &str,
-        present: &Value,
-        wanted: &Value,
+        [object, wanted]: [&str; 2],
     ) -> Result<Written, Error> {
-        let Some(patch) = merge_patch(present, wanted) else { return Ok(Written::Unchanged) };
-        let mut body = json!({"status": patch});
-        if replaces_list(&body) && !version.is_empty() {
-            body["metadata"] = json!({"resourceVersion": version});
+        let wanted =
+            Json::parse(wanted).ok_or_else(|| Refusal::invalid("the status is nested too deeply"))?;
+        let present = match Json::parse(object) {
+            Some(Json::Object(mut fields)) => fields.remove("status").filter(|status| !status.is_null()),
+            _ => None,
+        };
+        let present = present.unwrap_or_else(|| Json::Object(Fields::default()));
+        let Some(patch) = merge_patch(&present, &wanted) else { return Ok(Written::Unchanged) };
+        let mut body = Fields::default();
+        if replaces_list(&patch) && !version.is_empty() {
+            body.object("metadata").set("resourceVersion", Json::text(version));
         }
-        self.client().patch_merge(kind, key, &body, &WriteOptions::status())?;
+        body.set("status", patch);
+        let body = Json::Object(body).to_text();
+        let options = CallOptions { subresource: Some("status"), ..CallOptions::default() };
+        self.client().patch(kind, key, PatchKind::Merge, body.as_bytes(), &options)?;
         Ok(Written::Changed)
     }
 
@@ -278,47 +309,32 @@ impl Context {
     }
 }
 
-/// The status has a call of its own, and would be different each time.
-fn without_status(object: Value) -> Value {
-    let Value::Object(fields) = object else { return object };
-    only(fields, |name| name != "status")
+/// The fields of an object that a write sends: the status has a call of its own, and would be different each time.
+fn writable<'t>(text: &'t str, kind: &Kind) -> Result<Fields<'t>, Error> {
+    let mut fields = fields_of(text, kind)?;
+    fields.remove("status");
+    Ok(fields)
+}
+
+/// The object that was read, from its body.
+fn whole<'t>(object: &Object<'_>, body: &'t str) -> Result<Json<'t>, Error> {
+    Json::parse(body).ok_or_else(|| object.decode_error("", "malformed JSON"))
 }
 
 /// Takes what the server sets out of the metadata, and annotations that applies of plugins left in an object that was
 /// read. Returns what a write is conditional on.
-fn take_server_fields(object: &mut Value) -> Vec<(&'static str, Value)> {
+fn take_server_fields<'t>(object: &mut Fields<'t>) -> Vec<(&'static str, Json<'t>)> {
     let mut conditions = Vec::new();
-    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return conditions };
+    let metadata = object.object("metadata");
     for name in ["uid", "resourceVersion"] {
-        if let Some(value) = metadata.get_mut(name) {
-            conditions.push((name, value.take()));
+        conditions.extend(metadata.remove(name).map(|value| (name, value)));
+    }
+    metadata.retain(|name| !OF_THE_SERVER.contains(&name));
+    if let Some(Json::Object(annotations)) = metadata.get_mut("annotations") {
+        annotations.retain(|name| !name.starts_with(APPLIED));
+        if annotations.is_empty() {
+            metadata.remove("annotations");
         }
     }
-    let annotations = metadata.get_mut("annotations").map(Value::take);
-    let mut kept =
-        only(std::mem::take(metadata), |name| name != "annotations" && !OF_THE_SERVER.contains(&name));
-    if let Some(Value::Object(annotations)) = annotations {
-        let annotations = only(annotations, |name| !name.starts_with(APPLIED));
-        if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
-            kept["annotations"] = annotations;
-        }
-    }
-    object["metadata"] = kept;
     conditions
-}
-
-/// An object with the fields that are wanted. Made anew: a map from which fields are removed is much more code.
-fn only(fields: Map<String, Value>, is_wanted: impl Fn(&str) -> bool) -> Value {
-    let mut kept = Map::new();
-    for (name, value) in fields {
-        if is_wanted(&name) {
-            kept.insert(name, value);
-        }
-    }
-    Value::Object(kept)
-}
-
-fn parse<K: Resource>(kind: &Kind, key: &Key, value: &Value) -> Result<K, Error> {
-    K::deserialize(value)
-        .map_err(|error| DecodeError::new(format_args!("{} {key}", kind.kind()), &error).into())
 }
