@@ -44,10 +44,10 @@ pub use host::{
     ApiStatus, CacheImports, CacheQuery, CallContext, CallOptions, CallPreconditions, ClientAnswer,
     ClientCall, ClientError, ClientFuture, ClientImports, ClientVerb, ConfigImports, Dependents,
     EventImports, EventOptions, EventTarget, GuestEvent, GuestMetric, HostImports, HttpExchange,
-    HttpExchanges, HttpImports, HttpRequestHead, HttpResponse, HttpResponseHead, HttpRoute, LogImports,
-    LogLevel, LogOnly, MetricChange, MetricImports, MetricKind, MetricSpec, Nothing, ObjectCursor,
-    ObjectReader, PatchKind, QueueImports, RandomSource, Refusal, RefusalReason, StatusCause, System,
-    SystemImports, VersionMatch, WaitFuture,
+    HttpExchanges, HttpImports, HttpRequestHead, HttpResponse, HttpResponseHead, HttpRoute, Listed,
+    LogImports, LogLevel, LogOnly, MetricChange, MetricImports, MetricKind, MetricSpec, Nothing,
+    ObjectCursor, ObjectReader, PatchKind, QueueImports, RandomSource, Refusal, RefusalReason, StatusCause,
+    System, SystemImports, VersionMatch, WaitFuture,
 };
 pub use http::{
     HttpClient, HttpClientOptions, HttpFailure, HttpObserver, HttpResult, ResolveFuture, Resolver,

@@ -1,4 +1,5 @@
-//! What recording a call costs: time and bytes of the file, for a reconcile that does nothing and for one that lists three objects.
+//! What recording a call costs: time and bytes of the file, for a reconcile that does nothing, for one that lists three objects, and
+//! for the same while values of Secrets are looked for.
 //!
 //! `cargo bench -p pilothouse-recording --bench cost`
 
@@ -15,11 +16,14 @@ use pilothouse_engine::{HostImports, Instance, ReasonSet, Request};
 use pilothouse_plugin::Limits;
 use serde_json::{Value, json};
 
-use host::{Bounds, Cluster, Stage};
+use host::{Bounds, Cluster, Stage, secret};
 
 /// Calls of one run, and runs.
 const CALLS: u32 = 2000;
 const RUNS: usize = 5;
+
+/// How many values of Secrets are known in the last scenario.
+const SECRETS: u32 = 200;
 
 fn cluster(config: &Value) -> Result<Cluster> {
     // About as large as a Pod.
@@ -36,9 +40,11 @@ fn cluster(config: &Value) -> Result<Cluster> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let mut report = Report::new("recording", "cargo bench -p pilothouse-recording --bench cost");
-    for (scenario, guest, config) in [
-        ("a reconcile that does nothing", "noop", json!({})),
-        ("a reconcile that lists three objects of 3 KB", "probe", json!({"mode": "list", "count": 3})),
+    let list = json!({"mode": "list", "count": 3});
+    for (scenario, guest, config, secrets) in [
+        ("a reconcile that does nothing", "noop", json!({}), 0),
+        ("a reconcile that lists three objects of 3 KB", "probe", list.clone(), 0),
+        ("the same beside 200 values of Secrets", "probe", list, SECRETS),
     ] {
         let (mut plain, mut recorded, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..RUNS {
@@ -52,6 +58,14 @@ async fn main() -> Result<()> {
                 instance.reconcile(&request, call.into()).await?.ok().context("done")?;
             }
             plain.push(microseconds(began));
+            if secrets > 0 {
+                let config = json!({"mode": "list", "kind": "v1/Secret", "count": secrets});
+                let values = (0..secrets).map(|n| secret(&format!("s{n}"), &format!("value-of-secret-{n}")));
+                let cluster =
+                    { values }.try_fold(cluster(&config)?, |cluster, value| cluster.with(&value))?;
+                let mut reader = stage.instance(cluster, false, Limits::default()).await?;
+                reader.reconcile("a/s1", 1).await?.ok().context("done")?;
+            }
             let mut instance = stage.instance(cluster(&config)?, false, Limits::default()).await?;
             let before = std::fs::metadata(stage.path())?.len();
             let began = Instant::now();

@@ -11,12 +11,17 @@ use super::Refusal;
 
 /// The objects of one snapshot, in no particular order. The guest reads them in portions.
 ///
-/// A selector may leave out any number of objects. Therefore both methods report what they look at, so that the caller can
+/// A selector may leave out any number of objects. Therefore these methods report what they look at, so that the caller can
 /// charge that work and end it.
 pub trait ObjectCursor: Send {
     /// Calls `visit` with the objects that follow, until it breaks; and with none for each object that is looked at and not
     /// shown.
     fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>);
+
+    /// As [`visit`](Self::visit), for a guest that reads nothing but the keys.
+    fn visit_keys(&mut self, visit: &mut dyn FnMut(Option<&ObjectKey>) -> ControlFlow<()>) {
+        self.visit(&mut |object| visit(object.as_ref().map(Object::key)));
+    }
 
     /// The exact number of remaining objects; none when `look` broke, which is called for each object that is looked at.
     /// May examine their metadata, but must not read their bodies.
@@ -27,15 +32,24 @@ pub trait ObjectCursor: Send {
         false
     }
 
-    /// Called before the engine takes all objects, to sort them. What is returned is called with each object that the guest
-    /// reads afterwards.
+    /// Called before the engine takes all objects, to sort them. What is returned is called with what the guest reads of them
+    /// afterwards.
     fn reader(&mut self) -> Option<ObjectReader> {
         None
     }
 }
 
-/// Told of an object that a guest reads.
-pub type ObjectReader = Box<dyn FnMut(&Object) + Send>;
+/// What a guest reads of an object in a list.
+#[derive(Debug, Clone, Copy)]
+pub enum Listed<'a> {
+    /// It gets the object.
+    Object(&'a Object),
+    /// It gets the key alone.
+    Key(&'a ObjectKey),
+}
+
+/// Called with what a guest reads of the objects of a list, in the order in which it does.
+pub type ObjectReader = Box<dyn FnMut(Listed<'_>) + Send>;
 
 impl ObjectCursor for std::vec::IntoIter<Object> {
     fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {

@@ -19,7 +19,7 @@ mod system;
 
 use pilothouse_object::ObjectKey;
 
-pub use cache::{CacheImports, CacheQuery, ObjectCursor, ObjectReader, WaitFuture};
+pub use cache::{CacheImports, CacheQuery, Listed, ObjectCursor, ObjectReader, WaitFuture};
 pub use client::{
     ApiStatus, CallOptions, CallPreconditions, ClientAnswer, ClientCall, ClientError, ClientFuture,
     ClientImports, ClientVerb, Dependents, PatchKind, StatusCause, VersionMatch,

@@ -2,8 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use pilothouse_object::Object;
-
 use crate::budget::{Budget, used_up};
 use crate::host::ObjectCursor;
 
@@ -41,17 +39,17 @@ pub(super) fn remaining(objects: &dyn ObjectCursor, budget: &Budget) -> wasmtime
     objects.remaining(&mut || scan.look()).ok_or_else(used_up)
 }
 
-/// The next objects of a cursor, at most `most`.
-pub(super) fn portion(
-    objects: &mut dyn ObjectCursor,
+/// The next entries of a cursor, at most `most`; `visit` goes through them.
+pub(super) fn portion<T>(
     most: usize,
     budget: &Budget,
-) -> wasmtime::Result<Vec<Object>> {
+    visit: impl FnOnce(&mut dyn FnMut(Option<T>) -> ControlFlow<()>),
+) -> wasmtime::Result<Vec<T>> {
     let mut portion = Vec::new();
     let mut scan = Scan::new(budget);
     if most > 0 {
-        objects.visit(&mut |object| {
-            portion.extend(object);
+        visit(&mut |entry| {
+            portion.extend(entry);
             if portion.len() == most { ControlFlow::Break(()) } else { scan.look() }
         });
     }

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
-use pilothouse_object::Object;
+use pilothouse_object::{Object, ObjectKey};
 
 use super::scan::{Scan, remaining};
 use crate::budget::Budget;
-use crate::host::{ObjectCursor, ObjectReader};
+use crate::host::{Listed, ObjectCursor, ObjectReader};
 
 /// Bytes that the host keeps for each object of a sorted snapshot.
 pub(super) const SORTED_BYTES: usize = size_of::<ByKey>();
@@ -58,6 +58,15 @@ impl Sorted {
         Ok(Some(Self { heap: taken.into_iter().map(Reverse).collect(), reader }))
     }
 
+    /// The next object, of which the guest reads this.
+    fn next(&mut self, listed: impl FnOnce(&Object) -> Listed<'_>) -> Option<Object> {
+        let Reverse(ByKey(object)) = self.heap.pop()?;
+        if let Some(reader) = &mut self.reader {
+            reader(listed(&object));
+        }
+        Some(object)
+    }
+
     /// How many objects it has taken in.
     pub(super) fn taken(&self) -> usize {
         self.heap.len()
@@ -74,21 +83,17 @@ fn keep_first(taken: &mut Vec<ByKey>, limit: usize) {
     }
 }
 
-impl Iterator for Sorted {
-    type Item = Object;
-
-    fn next(&mut self) -> Option<Object> {
-        let Reverse(ByKey(object)) = self.heap.pop()?;
-        if let Some(reader) = &mut self.reader {
-            reader(&object);
-        }
-        Some(object)
-    }
-}
-
 impl ObjectCursor for Sorted {
     fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {
-        _ = self.try_for_each(|object| visit(Some(object)));
+        while let Some(object) = self.next(|object| Listed::Object(object))
+            && visit(Some(object)).is_continue()
+        {}
+    }
+
+    fn visit_keys(&mut self, visit: &mut dyn FnMut(Option<&ObjectKey>) -> ControlFlow<()>) {
+        while let Some(object) = self.next(|object| Listed::Key(object.key()))
+            && visit(Some(object.key())).is_continue()
+        {}
     }
 
     fn remaining(&self, _: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
@@ -125,19 +130,32 @@ impl First {
 impl ObjectCursor for First {
     fn visit(&mut self, visit: &mut dyn FnMut(Option<Object>) -> ControlFlow<()>) {
         let Self { objects, left } = self;
-        if *left == 0 {
-            return;
+        if *left > 0 {
+            objects.visit(&mut |object| until_none_left(left, object.is_some(), || visit(object)));
         }
-        objects.visit(&mut |object| {
-            *left -= usize::from(object.is_some());
-            let flow = visit(object);
-            if *left == 0 { ControlFlow::Break(()) } else { flow }
-        });
+    }
+
+    fn visit_keys(&mut self, visit: &mut dyn FnMut(Option<&ObjectKey>) -> ControlFlow<()>) {
+        let Self { objects, left } = self;
+        if *left > 0 {
+            objects.visit_keys(&mut |key| until_none_left(left, key.is_some(), || visit(key)));
+        }
     }
 
     fn remaining(&self, _: &mut dyn FnMut() -> ControlFlow<()>) -> Option<usize> {
         Some(self.left)
     }
+}
+
+/// Goes on as `visit` says, while there are objects left.
+fn until_none_left(
+    left: &mut usize,
+    is_object: bool,
+    visit: impl FnOnce() -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    *left -= usize::from(is_object);
+    let flow = visit();
+    if *left == 0 { ControlFlow::Break(()) } else { flow }
 }
 
 /// An object in the order of its key.

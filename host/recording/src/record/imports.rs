@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::cursor::RecordedCursor;
 use super::exchanges::RecordedExchanges;
 use super::system::RecordedSystem;
-use super::tape::{Tape, level_name};
+use super::tape::Tape;
 use crate::values;
 
 /// The imports of an instance that is recorded.
@@ -38,28 +38,10 @@ impl RecordingImports {
         Self { imports, tape }
     }
 
-    /// An import that answers at once.
-    fn pass<T>(
-        &self,
-        op: &'static str,
-        args: impl FnOnce() -> Value,
-        pass: impl FnOnce(&dyn HostImports) -> T,
-        answer: impl FnOnce(&T) -> Value,
-    ) -> T {
-        let place = self.tape.asked(op, args);
-        let passed = pass(&*self.imports);
-        self.tape.answered(place, || answer(&passed));
-        passed
-    }
-
     /// An import that answers nothing.
     fn tell(&self, op: &'static str, args: impl FnOnce() -> Value) {
         self.tape.asked(op, args);
     }
-}
-
-fn keys(keys: &[ObjectKey]) -> Value {
-    keys.iter().map(ObjectKey::as_str).collect()
 }
 
 impl ConfigImports for RecordingImports {
@@ -94,7 +76,7 @@ impl LogImports for RecordingImports {
     }
 
     fn log(&self, context: &CallContext, level: LogLevel, message: &str, fields: &[(String, String)]) {
-        self.tell("log", || json!({"level": level_name(level), "message": message, "fields": fields}));
+        self.tell("log", || values::log_line(level, message, fields));
         self.imports.log(context, level, message, fields);
     }
 
@@ -109,8 +91,8 @@ impl LogImports for RecordingImports {
 
 impl CacheImports for RecordingImports {
     fn cache_get(&self, kind: &Gvk, key: &ObjectKey) -> Result<Option<Object>, Refusal> {
-        let args = || json!({"kind": values::kind(kind), "key": key.as_str()});
-        self.pass("cache.get", args, |imports| imports.cache_get(kind, key), values::result_object)
+        let args = || values::object_at(kind, key);
+        self.tape.pass("cache.get", args, || self.imports.cache_get(kind, key), values::result_object)
     }
 
     fn cache_list(&self, kind: &Gvk, query: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
@@ -134,8 +116,7 @@ impl CacheImports for RecordingImports {
         index: &str,
         visit: &mut dyn FnMut(Option<&str>) -> ControlFlow<()>,
     ) -> Result<(), Refusal> {
-        let args = || json!({"kind": values::kind(kind), "index": index});
-        let place = self.tape.asked("cache.index-values", args);
+        let place = self.tape.asked("cache.index-values", || values::index(kind, index));
         let mut shown: Vec<String> = Vec::new();
         let visited = self.imports.cache_index_values(kind, index, &mut |value| {
             let flow = visit(value);
@@ -206,48 +187,44 @@ struct RecordedMetric {
 
 impl GuestMetric for RecordedMetric {
     fn change(&self, labels: &[String], change: MetricChange) -> Result<(), Refusal> {
-        let place = self.tape.asked("metrics.change", || values::metric_change(&self.name, labels, change));
-        let changed = self.metric.change(labels, change);
-        self.tape.answered(place, || values::unit(&changed));
-        changed
+        let args = || values::metric_change(&self.name, labels, change);
+        self.tape.pass("metrics.change", args, || self.metric.change(labels, change), values::unit)
     }
 }
 
 impl QueueImports for RecordingImports {
     fn queue_room(&self, wanted: &[ObjectKey]) -> Result<(), Refusal> {
-        let args = || json!({"keys": keys(wanted)});
-        self.pass("queue.room", args, |imports| imports.queue_room(wanted), values::unit)
+        let args = || json!({"keys": values::keys(wanted)});
+        self.tape.pass("queue.room", args, || self.imports.queue_room(wanted), values::unit)
     }
 
     fn queue_add(&self, added: Vec<ObjectKey>, priority: i32) {
-        self.tell("queue.add", || json!({"keys": keys(&added), "priority": priority}));
+        self.tell("queue.add", || json!({"keys": values::keys(&added), "priority": priority}));
         self.imports.queue_add(added, priority);
     }
 
     fn queue_add_after(&self, key: ObjectKey, delay: Duration) {
-        let after = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        self.tell("queue.add-after", || json!({"key": key.as_str(), "milliseconds": after}));
+        self.tell("queue.add-after", || values::delayed(&key, delay));
         self.imports.queue_add_after(key, delay);
     }
 
     fn queue_add_rate_limited(&self, key: ObjectKey) {
-        self.tell("queue.add-rate-limited", || json!({"key": key.as_str()}));
+        self.tell("queue.add-rate-limited", || values::key(&key));
         self.imports.queue_add_rate_limited(key);
     }
 
     fn queue_forget(&self, key: &ObjectKey) {
-        self.tell("queue.forget", || json!({"key": key.as_str()}));
+        self.tell("queue.forget", || values::key(key));
         self.imports.queue_forget(key);
     }
 
     fn queue_num_requeues(&self, key: &ObjectKey) -> u32 {
-        let args = || json!({"key": key.as_str()});
-        let answer = |count: &u32| json!({"count": count});
-        self.pass("queue.num-requeues", args, |imports| imports.queue_num_requeues(key), answer)
+        let (args, answer) = (|| values::key(key), |count: &u32| json!({"count": count}));
+        self.tape.pass("queue.num-requeues", args, || self.imports.queue_num_requeues(key), answer)
     }
 
     fn queue_len(&self) -> usize {
         let answer = |count: &usize| json!({"count": count});
-        self.pass("queue.len", || Value::Null, QueueImports::queue_len, answer)
+        self.tape.pass("queue.len", || Value::Null, || self.imports.queue_len(), answer)
     }
 }

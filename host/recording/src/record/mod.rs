@@ -10,4 +10,3 @@ mod tape;
 pub use imports::RecordingImports;
 pub use recorder::{InstanceInfo, Recorder, RecorderError, RecorderOptions};
 pub use tape::Tape;
-pub(crate) use tape::level_name;

@@ -99,10 +99,29 @@ struct Inner {
 struct Sink {
     file: File,
     written: u64,
+    /// Bytes of the first line.
+    header: u64,
+    /// How many calls it has.
     kept: u64,
     is_closed: bool,
     /// None with `keep_secrets`.
     masker: Option<Masker>,
+}
+
+impl Sink {
+    /// A host that could not start leaves no file in the way of the next one.
+    fn remove_if_empty(&self, path: &Path) -> bool {
+        self.written == self.header && std::fs::remove_file(path).is_ok()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let sink = self.sink.get_mut();
+        if !sink.is_closed {
+            sink.remove_if_empty(&self.options.path);
+        }
+    }
 }
 
 impl std::fmt::Debug for Recorder {
@@ -139,13 +158,15 @@ impl Recorder {
         let mut sink = Sink {
             file: made.map_err(failed)?,
             written: 0,
+            header: 0,
             kept: 0,
             is_closed: false,
             masker: (!options.keep_secrets).then(Masker::with_key),
         };
         let text = line(&Line::Recording(header));
         sink.file.write_all(&text).map_err(failed)?;
-        sink.written = text.len() as u64;
+        sink.header = text.len() as u64;
+        sink.written = sink.header;
         tracing::info!(
             event = "recording_started",
             file = %options.path.display(),
@@ -181,18 +202,20 @@ impl Recorder {
         Tape::new(self.clone(), id, info, config, limits)
     }
 
-    /// Ends the recording with its host, and says in the log how much it has.
+    /// Ends the recording with its host, and says in the log how much it has. A file without any instance is removed.
     pub fn close(&self) {
         let mut sink = self.0.sink.lock();
         self.0.is_over.store(true, Relaxed);
         if !std::mem::replace(&mut sink.is_closed, true) {
+            let path = &self.0.options.path;
+            let left = if sink.remove_if_empty(path) { "removed: it is empty" } else { "closed" };
             tracing::info!(
                 event = "recording_closed",
-                file = %self.0.options.path.display(),
+                file = %path.display(),
                 kept = sink.kept,
                 left_out = self.0.left_out.load(Relaxed),
                 bytes = sink.written,
-                "the recording is closed"
+                "the recording is {left}"
             );
         }
     }

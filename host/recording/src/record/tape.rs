@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
-use pilothouse_engine::{Event, Failure, Fault, HttpFailure, LogLevel, Outcome, RandomSource, Request};
+use pilothouse_engine::{
+    Event, Failure, Fault, HttpFailure, Listed, LogLevel, Outcome, RandomSource, Request,
+};
 use pilothouse_plugin::Limits;
 use serde_json::{Value, json};
 
@@ -132,6 +134,20 @@ impl Tape {
         self.change(place, bytes, |passing| passing.import.answer = Some(answer));
     }
 
+    /// A call of an import that answers at once.
+    pub(super) fn pass<T>(
+        &self,
+        op: &'static str,
+        args: impl FnOnce() -> Value,
+        pass: impl FnOnce() -> T,
+        answer: impl FnOnce(&T) -> Value,
+    ) -> T {
+        let place = self.asked(op, args);
+        let passed = pass();
+        self.answered(place, || answer(&passed));
+        passed
+    }
+
     /// Changes what is known of a call of an import, which costs so many bytes. Nothing when its call has ended.
     fn change(&self, place: Option<Place>, bytes: usize, change: impl FnOnce(&mut Passing)) {
         let Some(Place { number, index }) = place else { return };
@@ -145,12 +161,12 @@ impl Tape {
         self.check_size(running);
     }
 
-    /// An object was read from a cursor.
-    pub(super) fn listed(&self, place: Option<Place>, object: &pilothouse_object::Object) {
+    /// An object was read from a cursor, or its key.
+    pub(super) fn listed(&self, place: Option<Place>, listed: Listed<'_>) {
         if place.is_none() {
             return;
         }
-        let object = values::object(object);
+        let object = values::listed(listed);
         let bytes = size(&object);
         self.change(place, bytes, |passing| {
             if let Some(Value::Array(objects)) =
@@ -257,7 +273,6 @@ impl Tape {
             self.is_over.store(true, Relaxed);
             return;
         }
-        let levels = [LogLevel::Trace, LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error];
         let line = InstanceLine {
             id: self.id,
             plugin: self.info.plugin.to_string(),
@@ -267,7 +282,7 @@ impl Tape {
             contract: self.info.contract.as_str().to_owned(),
             limits: self.limits.into(),
             config: self.config.clone(),
-            log: levels.into_iter().find(|level| enabled(*level)).map(|level| level_name(level).to_owned()),
+            log: values::least_level(enabled).map(str::to_owned),
             random_masked: self.masks_random(),
             seed: format!("{:032x}", self.seed),
             fault: fault.map(values::fault),
@@ -451,15 +466,4 @@ fn size(value: &Value) -> usize {
             Value::Object(members) => members.iter().map(|(name, value)| name.len() + size(value)).sum(),
             _ => 0,
         }
-}
-
-/// The name of a level in a recording.
-pub(crate) fn level_name(level: LogLevel) -> &'static str {
-    match level {
-        LogLevel::Trace => "trace",
-        LogLevel::Debug => "debug",
-        LogLevel::Info => "info",
-        LogLevel::Warn => "warn",
-        LogLevel::Error => "error",
-    }
 }

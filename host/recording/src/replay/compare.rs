@@ -11,7 +11,7 @@ use pilothouse_plugin::printable;
 use serde_json::{Value, json};
 
 use super::diff::{diff, one_line};
-use super::tape::Made;
+use super::tape::{Made, is_log};
 use crate::format::{CallLine, Import, InstanceLine};
 use crate::secrets::{Masker, secrets_of};
 
@@ -77,7 +77,6 @@ pub(super) enum Ended {
     Same,
     /// It was cut by a limit of time then; it is the same up to there.
     Cut,
-    Different(Box<Difference>),
 }
 
 /// Compares the calls of one instance.
@@ -120,22 +119,24 @@ impl<'a> Comparison<'a> {
     }
 
     /// A call whose arguments cannot be read.
-    pub(super) fn unreadable(&self, call: &CallLine) -> Difference {
-        self.difference(
-            call,
-            "the arguments of the call cannot be read".to_owned(),
-            &[],
-            &call.args,
-            &Value::Null,
-        )
+    pub(super) fn unreadable(&self, call: &CallLine) -> Box<Difference> {
+        let what = "the arguments of the call cannot be read".to_owned();
+        self.difference(call, what, &[], &call.args, &Value::Null)
     }
 
     /// Compares a call.
-    pub(super) fn compare(&mut self, then: &CallLine, now: Vec<Made>, result: Value) -> Ended {
-        let is_ignored =
-            |import: &Import| self.ignore_logs && (import.op == "log" || import.op.starts_with("metrics."));
+    ///
+    /// # Errors
+    /// The first difference.
+    pub(super) fn compare(
+        &mut self,
+        then: &CallLine,
+        now: Vec<Made>,
+        result: Value,
+    ) -> Result<Ended, Box<Difference>> {
+        let is_left_out = |import: &&Import| self.ignore_logs && is_log(&import.op);
         let imports: Vec<&Import> =
-            then.effects.imports.iter().filter(|import| !is_ignored(import)).collect();
+            then.effects.imports.iter().filter(|import| !is_left_out(import)).collect();
         // In the order in which it happened: what the guest wrote may come back in an answer.
         self.give(&then.args);
         for (at, import) in imports.iter().enumerate() {
@@ -158,33 +159,33 @@ impl<'a> Comparison<'a> {
             if recorded.op != made.import.op {
                 let what = format!("the guest calls {} in place of {}", made.import.op, recorded.op);
                 let (then_value, now_value) = (shown(recorded), shown(&made.import));
-                return self.different(then, what, before, &then_value, &now_value);
+                return Err(self.difference(then, what, before, &then_value, &now_value));
             }
             if recorded.args != made.import.args {
                 let what = format!("the guest calls {} with other arguments", recorded.op);
-                return self.different(then, what, before, &recorded.args, &made.import.args);
+                return Err(self.difference(then, what, before, &recorded.args, &made.import.args));
             }
             if let Some(beyond) = made.beyond
                 && !is_cut
             {
                 let what = format!("the guest {beyond}: {}", recorded.op);
-                return self.different(then, what, before, &shown(recorded), &json!(beyond));
+                return Err(self.difference(then, what, before, &shown(recorded), &json!(beyond)));
             }
         }
         if is_cut {
-            return Ended::Cut;
+            return Ok(Ended::Cut);
         }
         let same = imports.len().min(now.len());
         if let Some(more) = now.get(same) {
             let what =
                 format!("the guest calls {}, where it made no further call of an import", more.import.op);
             let ended = json!({"result": then.result});
-            return self.different(then, what, &imports[..same], &ended, &shown(&more.import));
+            return Err(self.difference(then, what, &imports[..same], &ended, &shown(&more.import)));
         }
         if let Some(missing) = imports.get(same) {
             let what = format!("the guest does not call {} any more", missing.op);
             let ended = json!({"result": result});
-            return self.different(then, what, &imports[..same], &shown(missing), &ended);
+            return Err(self.difference(then, what, &imports[..same], &shown(missing), &ended));
         }
         // The message of a fault has addresses and the names of functions.
         let faults = (then.result.get("fault"), result.get("fault"));
@@ -194,9 +195,9 @@ impl<'a> Comparison<'a> {
         };
         if !is_same {
             let what = "the result is another one".to_owned();
-            return self.different(then, what, &imports, &then.result, &result);
+            return Err(self.difference(then, what, &imports, &then.result, &result));
         }
-        Ended::Same
+        Ok(Ended::Same)
     }
 
     /// Takes the secret values of what is done now for those whose tokens stand at the same places.
@@ -226,17 +227,6 @@ impl<'a> Comparison<'a> {
         made
     }
 
-    fn different(
-        &self,
-        call: &CallLine,
-        what: String,
-        before: &[&Import],
-        then: &Value,
-        now: &Value,
-    ) -> Ended {
-        Ended::Different(Box::new(self.difference(call, what, before, then, now)))
-    }
-
     fn difference(
         &self,
         call: &CallLine,
@@ -244,7 +234,7 @@ impl<'a> Comparison<'a> {
         before: &[&Import],
         then: &Value,
         now: &Value,
-    ) -> Difference {
+    ) -> Box<Difference> {
         let from = before.len().saturating_sub(BEFORE);
         let first = |list: &str, member: &str| {
             let first = call.args.get(list)?.get(0)?;
@@ -252,7 +242,7 @@ impl<'a> Comparison<'a> {
             Some(text.to_owned())
         };
         let key = call.args.get("key").and_then(Value::as_str).map(str::to_owned);
-        Difference {
+        Box::new(Difference {
             plugin: self.line.plugin.clone(),
             instance: self.line.id,
             generation: self.line.generation,
@@ -264,7 +254,7 @@ impl<'a> Comparison<'a> {
             lines: diff(then, now),
             before: before[from..].iter().map(|import| printable(&one_line(import))).collect(),
             random_masked: self.line.random_masked,
-        }
+        })
     }
 }
 

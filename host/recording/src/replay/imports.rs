@@ -16,46 +16,16 @@ use serde_json::{Value, json};
 use super::cursor::ReplayedCursor;
 use super::exchanges::ReplayedExchanges;
 use super::system::ReplayedSystem;
-use super::tape::ReplayTape;
-use crate::record::level_name;
+use super::tape::{ReplayTape, unknown};
 use crate::values;
 
 /// The imports of an instance that is replayed.
 pub(super) struct ReplayImports {
     pub(super) tape: Arc<ReplayTape>,
     pub(super) config: Arc<[u8]>,
-    /// The name of the least level that is written.
-    pub(super) log: Option<String>,
+    /// The least level that is written.
+    pub(super) log: Option<LogLevel>,
     pub(super) seed: u128,
-}
-
-fn unknown() -> Refusal {
-    Refusal::unavailable("the recording has no answer for this call")
-}
-
-impl ReplayImports {
-    /// What was answered then, read by `read`; a refusal where there is none.
-    fn answer<T>(
-        &self,
-        op: &'static str,
-        args: Value,
-        read: impl FnOnce(&Value) -> Option<T>,
-    ) -> Result<T, Refusal> {
-        let (_, answer) = self.tape.asked(op, args).ok_or_else(unknown)?;
-        values::refused_or(&answer, read).unwrap_or_else(|| Err(unknown()))
-    }
-
-    fn unit(&self, op: &'static str, args: Value) -> Result<(), Refusal> {
-        self.answer(op, args, |_| Some(()))
-    }
-
-    fn number(&self, op: &'static str, args: Value) -> u64 {
-        self.answer(op, args, |answer| answer.get("count")?.as_u64()).unwrap_or_default()
-    }
-}
-
-fn keys(keys: &[ObjectKey]) -> Value {
-    keys.iter().map(ObjectKey::as_str).collect()
 }
 
 impl ConfigImports for ReplayImports {
@@ -78,14 +48,12 @@ impl HttpImports for ReplayImports {
 
 impl LogImports for ReplayImports {
     fn log_enabled(&self, level: LogLevel) -> bool {
-        let levels = [LogLevel::Trace, LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error];
-        let least = levels.into_iter().find(|level| self.log.as_deref() == Some(level_name(*level)));
-        least.is_some_and(|least| level >= least)
+        self.log.is_some_and(|least| level >= least)
     }
 
     fn log(&self, _: &CallContext, level: LogLevel, message: &str, fields: &[(String, String)]) {
         if !self.tape.ignores("log") {
-            self.tape.asked("log", json!({"level": level_name(level), "message": message, "fields": fields}));
+            self.tape.asked("log", values::log_line(level, message, fields));
         }
     }
 
@@ -94,7 +62,7 @@ impl LogImports for ReplayImports {
 
 impl CacheImports for ReplayImports {
     fn cache_get(&self, kind: &Gvk, key: &ObjectKey) -> Result<Option<Object>, Refusal> {
-        self.answer("cache.get", json!({"kind": values::kind(kind), "key": key.as_str()}), values::answer_of)
+        self.tape.answer("cache.get", values::object_at(kind, key), values::answer_of)
     }
 
     fn cache_list(&self, kind: &Gvk, query: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
@@ -111,8 +79,7 @@ impl CacheImports for ReplayImports {
         index: &str,
         visit: &mut dyn FnMut(Option<&str>) -> ControlFlow<()>,
     ) -> Result<(), Refusal> {
-        let args = json!({"kind": values::kind(kind), "index": index});
-        self.answer("cache.index-values", args, |answer| {
+        self.tape.answer("cache.index-values", values::index(kind, index), |answer| {
             for value in answer.get("values")?.as_array()? {
                 if visit(value.as_str()).is_break() {
                     break;
@@ -124,7 +91,7 @@ impl CacheImports for ReplayImports {
 
     fn cache_wait_for_writes(&self, _: Duration) -> WaitFuture {
         let waited =
-            self.answer("cache.wait-for-writes", Value::Null, |answer| answer.get("waited")?.as_bool());
+            self.tape.answer("cache.wait-for-writes", Value::Null, |answer| answer.get("waited")?.as_bool());
         Box::pin(ready(waited.unwrap_or_default()))
     }
 }
@@ -139,14 +106,14 @@ impl ClientImports for ReplayImports {
 
 impl EventImports for ReplayImports {
     fn record_event(&self, _: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
-        self.unit("events.record", values::guest_event(&event))
+        self.tape.unit("events.record", values::guest_event(&event))
     }
 }
 
 impl MetricImports for ReplayImports {
     fn metric_declare(&self, spec: MetricSpec) -> Result<Arc<dyn GuestMetric>, Refusal> {
         if !self.tape.ignores("metrics.declare") {
-            self.unit("metrics.declare", values::metric_spec(&spec))?;
+            self.tape.unit("metrics.declare", values::metric_spec(&spec))?;
         }
         Ok(Arc::new(ReplayedMetric { name: spec.name, tape: Arc::clone(&self.tape) }))
     }
@@ -162,39 +129,36 @@ impl GuestMetric for ReplayedMetric {
         if self.tape.ignores("metrics.change") {
             return Ok(());
         }
-        let asked = self.tape.asked("metrics.change", values::metric_change(&self.name, labels, change));
-        let (_, answer) = asked.ok_or_else(unknown)?;
-        values::refused_or(&answer, |_| Some(())).unwrap_or_else(|| Err(unknown()))
+        self.tape.unit("metrics.change", values::metric_change(&self.name, labels, change))
     }
 }
 
 impl QueueImports for ReplayImports {
     fn queue_room(&self, wanted: &[ObjectKey]) -> Result<(), Refusal> {
-        self.unit("queue.room", json!({"keys": keys(wanted)}))
+        self.tape.unit("queue.room", json!({"keys": values::keys(wanted)}))
     }
 
     fn queue_add(&self, added: Vec<ObjectKey>, priority: i32) {
-        self.tape.asked("queue.add", json!({"keys": keys(&added), "priority": priority}));
+        self.tape.asked("queue.add", json!({"keys": values::keys(&added), "priority": priority}));
     }
 
     fn queue_add_after(&self, key: ObjectKey, delay: Duration) {
-        let after = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        self.tape.asked("queue.add-after", json!({"key": key.as_str(), "milliseconds": after}));
+        self.tape.asked("queue.add-after", values::delayed(&key, delay));
     }
 
     fn queue_add_rate_limited(&self, key: ObjectKey) {
-        self.tape.asked("queue.add-rate-limited", json!({"key": key.as_str()}));
+        self.tape.asked("queue.add-rate-limited", values::key(&key));
     }
 
     fn queue_forget(&self, key: &ObjectKey) {
-        self.tape.asked("queue.forget", json!({"key": key.as_str()}));
+        self.tape.asked("queue.forget", values::key(key));
     }
 
     fn queue_num_requeues(&self, key: &ObjectKey) -> u32 {
-        u32::try_from(self.number("queue.num-requeues", json!({"key": key.as_str()}))).unwrap_or(u32::MAX)
+        u32::try_from(self.tape.number("queue.num-requeues", values::key(key))).unwrap_or(u32::MAX)
     }
 
     fn queue_len(&self) -> usize {
-        usize::try_from(self.number("queue.len", Value::Null)).unwrap_or(usize::MAX)
+        usize::try_from(self.tape.number("queue.len", Value::Null)).unwrap_or(usize::MAX)
     }
 }

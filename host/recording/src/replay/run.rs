@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_engine::{Code, Event, Fault, HostImports, Instance, LoadError};
+use pilothouse_engine::{Code, Event, Fault, HostImports, Instance, LoadError, LogLevel};
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde_json::{Value, json};
 
@@ -153,7 +153,7 @@ async fn run(
     let imports: Arc<dyn HostImports> = Arc::new(ReplayImports {
         tape: Arc::clone(&tape),
         config: config.or_else(|| Vec::back(&line.config)).unwrap_or_default().into(),
-        log: line.log.clone(),
+        log: line.log.as_deref().and_then(|name| LogLevel::back(&name.into())),
         seed: u128::from_str_radix(&line.seed, 16).unwrap_or_default(),
     });
     let mut comparison = Comparison::new(line, recording.header.masked, options.ignore_logs);
@@ -174,9 +174,9 @@ async fn run(
         result: line.fault.clone().unwrap_or_else(|| json!({})),
     };
     match comparison.compare(&then, tape.end(), result) {
-        Ended::Same => {}
-        Ended::Cut => report.cut += 1,
-        Ended::Different(difference) => return Ok(Some(difference)),
+        Ok(Ended::Same) => {}
+        Ok(Ended::Cut) => report.cut += 1,
+        Err(difference) => return Ok(Some(difference)),
     }
     for call in &recorded.calls {
         let Some(running) = instance.as_mut().filter(|instance| instance.is_usable()) else {
@@ -188,17 +188,15 @@ async fn run(
         let result = match again(running, call).await {
             Some(Ok(result)) => result,
             Some(Err(fault)) => values::fault(&fault),
-            None => {
-                return Ok(Some(Box::new(comparison.unreadable(call))));
-            }
+            None => return Ok(Some(comparison.unreadable(call))),
         };
         match comparison.compare(call, tape.end(), result) {
-            Ended::Same => {}
-            Ended::Cut => {
+            Ok(Ended::Same) => {}
+            Ok(Ended::Cut) => {
                 report.cut += 1;
                 break;
             }
-            Ended::Different(difference) => return Ok(Some(difference)),
+            Err(difference) => return Ok(Some(difference)),
         }
     }
     Ok(None)

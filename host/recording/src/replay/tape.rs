@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
-use pilothouse_engine::RandomSource;
+use pilothouse_engine::{RandomSource, Refusal};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
@@ -15,6 +15,16 @@ use crate::values;
 
 /// Most bytes of what a guest does beyond the recording that are kept to be shown.
 const MAX_BEYOND: usize = 1000;
+
+/// Whether an import is one that may be left out: lines of the log, and metrics.
+pub(super) fn is_log(op: &str) -> bool {
+    op == "log" || op.starts_with("metrics.")
+}
+
+/// The answer where the recording has none.
+pub(super) fn unknown() -> Refusal {
+    Refusal::unavailable("the recording has no answer for this call")
+}
 
 /// The call that is replayed. An instance runs one call at a time.
 pub(super) struct ReplayTape {
@@ -119,7 +129,7 @@ impl ReplayTape {
 
     /// Whether lines of the log and metrics are left out.
     pub(super) fn ignores(&self, op: &str) -> bool {
-        self.ignore_logs && (op == "log" || op.starts_with("metrics."))
+        self.ignore_logs && is_log(op)
     }
 
     /// The guest calls an import: its place, and what was answered then. None where it called another one, or got no answer.
@@ -150,6 +160,27 @@ impl ReplayTape {
                 None
             }
         }
+    }
+
+    /// The guest calls an import: what was answered then, read by `read`; a refusal where there is none.
+    pub(super) fn answer<T>(
+        &self,
+        op: &'static str,
+        args: Value,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Result<T, Refusal> {
+        let (_, answer) = self.asked(op, args).ok_or_else(unknown)?;
+        values::refused_or(&answer, read).unwrap_or_else(|| Err(unknown()))
+    }
+
+    /// As [`answer`](Self::answer), of an import that answers nothing but a refusal.
+    pub(super) fn unit(&self, op: &'static str, args: Value) -> Result<(), Refusal> {
+        self.answer(op, args, |_| Some(()))
+    }
+
+    /// As [`answer`](Self::answer), of an import that answers a number; 0 where there is none.
+    pub(super) fn number(&self, op: &'static str, args: Value) -> u64 {
+        self.answer(op, args, |answer| answer.get("count")?.as_u64()).unwrap_or_default()
     }
 
     /// The guest wants more than the recording has.

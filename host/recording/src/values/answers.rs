@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pilothouse_engine::{
-    ApiStatus, ClientAnswer, ClientError, HttpFailure, HttpResponse, HttpResponseHead, Refusal,
+    ApiStatus, ClientAnswer, ClientError, HttpFailure, HttpResponse, HttpResponseHead, Listed, Refusal,
     RefusalReason, StatusCause,
 };
-use pilothouse_object::Object;
+use pilothouse_object::{Object, ObjectKey};
 use serde_json::{Value, json};
 
-use super::args::{Back, bytes, headers, object};
+use super::args::{Back, bytes, headers, key, object};
 
 /// The names of the reasons.
 const REASONS: [(RefusalReason, &str); 7] = [
@@ -69,6 +69,38 @@ pub(crate) fn answer_of(value: &Value) -> Option<Option<Object>> {
     match value.get("object")? {
         Value::Null => Some(None),
         found => Object::back(found).map(Some),
+    }
+}
+
+/// An object of a list, as far as the guest reads it.
+pub(crate) fn listed(listed: Listed<'_>) -> Value {
+    match listed {
+        Listed::Object(read) => object(read),
+        Listed::Key(read) => key(read),
+    }
+}
+
+/// An object of a list that was recorded.
+pub(crate) enum OwnListed {
+    Object(Object),
+    Key(ObjectKey),
+}
+
+impl OwnListed {
+    pub(crate) fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Object(object) => object.key(),
+            Self::Key(key) => key,
+        }
+    }
+}
+
+impl Back for OwnListed {
+    fn back(value: &Value) -> Option<Self> {
+        match value.get("key") {
+            Some(key) => Some(Self::Key(key.as_str()?.parse().ok()?)),
+            None => Object::back(value).map(Self::Object),
+        }
     }
 }
 

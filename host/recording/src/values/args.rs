@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pilothouse_engine::{
     CacheQuery, CallOptions, ClientCall, ClientVerb, Dependents, Event, EventTarget, Failure, Fault,
-    GuestEvent, HttpRequestHead, MetricChange, MetricKind, MetricSpec, Outcome, PatchKind, ReasonSet,
-    Request, VersionMatch,
+    GuestEvent, HttpRequestHead, LogLevel, MetricChange, MetricKind, MetricSpec, Outcome, PatchKind,
+    ReasonSet, Request, VersionMatch,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde_json::{Map, Value, json};
@@ -29,6 +29,57 @@ fn secrecy(kind: &Gvk) -> Option<&'static str> {
         ("authentication.k8s.io", "TokenRequest") => Some("TokenRequest"),
         _ => None,
     }
+}
+
+/// A key.
+pub(crate) fn key(key: &ObjectKey) -> Value {
+    json!({"key": key.as_str()})
+}
+
+/// Keys.
+pub(crate) fn keys(keys: &[ObjectKey]) -> Value {
+    keys.iter().map(ObjectKey::as_str).collect()
+}
+
+/// A key that is queued after a delay.
+pub(crate) fn delayed(key: &ObjectKey, delay: Duration) -> Value {
+    json!({"key": key.as_str(), "milliseconds": milliseconds(delay)})
+}
+
+/// One object of a kind.
+pub(crate) fn object_at(of: &Gvk, key: &ObjectKey) -> Value {
+    json!({"kind": kind(of), "key": key.as_str()})
+}
+
+/// An index of a kind.
+pub(crate) fn index(of: &Gvk, index: &str) -> Value {
+    json!({"kind": kind(of), "index": index})
+}
+
+/// The names of the levels, the least first.
+const LEVELS: [(LogLevel, &str); 5] = [
+    (LogLevel::Trace, "trace"),
+    (LogLevel::Debug, "debug"),
+    (LogLevel::Info, "info"),
+    (LogLevel::Warn, "warn"),
+    (LogLevel::Error, "error"),
+];
+
+/// The name of the least level that is enabled.
+pub(crate) fn least_level(enabled: impl Fn(LogLevel) -> bool) -> Option<&'static str> {
+    LEVELS.iter().find(|(level, _)| enabled(*level)).map(|(_, name)| *name)
+}
+
+impl Back for LogLevel {
+    fn back(value: &Value) -> Option<Self> {
+        LEVELS.iter().find(|(_, name)| value == name).map(|(level, _)| *level)
+    }
+}
+
+/// A line of the log.
+pub(crate) fn log_line(level: LogLevel, message: &str, fields: &[(String, String)]) -> Value {
+    let name = least_level(|other| other == level);
+    json!({"level": name, "message": message, "fields": fields})
 }
 
 /// Bytes that may be text.

@@ -4,11 +4,11 @@ mod answers;
 mod args;
 
 pub(crate) use answers::{
-    add_http_body, answer_of, client_answer, client_result, http_answer, http_result, refused, refused_or,
-    result_object, unit,
+    OwnListed, add_http_body, answer_of, client_answer, client_result, http_answer, http_result, listed,
+    refused, refused_or, result_object, unit,
 };
 pub(crate) use args::{
-    Back, OwnRequest, add_sent, bytes, client_args, config, described, event_args, fault, guest_event,
-    handled, http_args, kind, metric_change, metric_spec, object, outcome, query, request, requests,
-    restored, saved, sent,
+    Back, OwnRequest, add_sent, bytes, client_args, config, delayed, described, event_args, fault,
+    guest_event, handled, http_args, index, key, keys, least_level, log_line, metric_change, metric_spec,
+    object_at, outcome, query, request, requests, restored, saved, sent,
 };

@@ -124,6 +124,26 @@ async fn a_call_that_is_too_large_ends_its_instance_alone() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_recording_without_an_instance_leaves_no_file() -> Result<()> {
+    for closes in [false, true] {
+        let mut stage = Stage::new("noop", Bounds::default()).await?;
+        assert!(stage.path().exists());
+        if closes {
+            stage.close();
+        } else {
+            // As where a host cannot start.
+            stage.text().err().context("no file")?;
+        }
+        assert!(!stage.path().exists());
+    }
+    let mut stage = Stage::new("noop", Bounds::default()).await?;
+    stage.instance(Cluster::new(&json!({})), false, Limits::default()).await?;
+    stage.close();
+    assert_same(&stage.replay(&ReplayOptions::default()).await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_cannot_be_replayed_is_said() -> Result<()> {
     let mut stage = courier(Bounds::default()).await?;
     let options = ReplayOptions { plugin: Some("that".to_owned()), ..ReplayOptions::default() };

@@ -25,6 +25,9 @@ use serde_json::{Value, json};
 /// A member of the probe's configuration that is secret, and that it does not use in a reconcile.
 pub(crate) const SECRET_MEMBER: &str = "labelSelector";
 
+/// The token of each ServiceAccount.
+pub(crate) const TOKEN: &str = "ey.made-of-the.server";
+
 /// The objects of the host, and its configuration.
 #[derive(Default)]
 pub(crate) struct Cluster {
@@ -98,6 +101,11 @@ impl ClientImports for Cluster {
         };
         let written = |body: &[u8]| {
             let mut object: Value = serde_json::from_slice(body).unwrap_or_default();
+            if call.options.subresource.as_deref() == Some("token") {
+                let account = call.options.target.as_ref();
+                object["metadata"] = json!({"name": account.map(ObjectKey::name)});
+                object["status"] = json!({"token": TOKEN});
+            }
             if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
                 metadata.insert("resourceVersion".to_owned(), "7".into());
             }
@@ -190,6 +198,11 @@ impl Default for Bounds {
 
 impl Stage {
     pub(crate) async fn new(guest: &str, bounds: Bounds) -> Result<Self> {
+        Self::of(&guests::wasm(guest)?, bounds).await
+    }
+
+    /// A stage with the component in this file.
+    pub(crate) async fn of(component: &Path, bounds: Bounds) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let options = EngineOptions {
             // That of all tests: a guest is compiled once.
@@ -198,7 +211,7 @@ impl Stage {
             instances: 8,
         };
         let engine = Engine::new(options)?;
-        let wasm = std::fs::read(guests::wasm(guest)?)?;
+        let wasm = std::fs::read(component)?;
         let code = engine.prepare(wasm.clone()).await?;
         let recorder = Recorder::create(RecorderOptions {
             path: dir.path().join("recording"),
@@ -236,10 +249,33 @@ impl Stage {
         Ok(Recorded { tape, instance: instance? })
     }
 
-    /// The recording, closed.
+    /// Ends the recording as a host does.
+    pub(crate) fn close(&self) {
+        self.recorder.iter().for_each(Recorder::close);
+    }
+
+    /// The recording, whose recorder is dropped.
     pub(crate) fn text(&mut self) -> Result<String> {
         self.recorder = None;
         Ok(std::fs::read_to_string(self.path())?)
+    }
+
+    /// Replays the recording with a text of it replaced.
+    pub(crate) async fn replay_edited(
+        &mut self,
+        from: &str,
+        to: &str,
+        options: &ReplayOptions,
+    ) -> Result<ReplayReport> {
+        let text = self.text()?;
+        anyhow::ensure!(text.contains(from), "the recording has no {from}: {text}");
+        Ok(replay(&self.code, &Recording::parse(text.replace(from, to).as_bytes())?, options).await?)
+    }
+
+    /// What differs from a recording with a text of it replaced.
+    pub(crate) async fn difference_to(&mut self, from: &str, to: &str) -> Result<String> {
+        let report = self.replay_edited(from, to, &ReplayOptions::default()).await?;
+        Ok(report.difference.context("a difference")?.what)
     }
 
     pub(crate) async fn replay(&mut self, options: &ReplayOptions) -> Result<ReplayReport> {
@@ -274,6 +310,11 @@ impl Recorded {
         let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
         self.tape.reconcile(&request, id, self.instance.reconcile(&request, id)).await
     }
+}
+
+/// A ConfigMap in the namespace `a`.
+pub(crate) fn map(name: &str, data: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "a", "resourceVersion": "1"}, "data": data})
 }
 
 /// Everything is the same.

@@ -59,7 +59,7 @@ async fn answers_and_failures_come_from_the_recording() -> Result<()> {
         observer: Arc::new(Nobody),
     });
     let urls = [port, closed, 1].map(|port| format!("http://127.0.0.1:{port}/{TOKEN}"));
-    let config = json!({"mode": "http", SECRET_MEMBER: TOKEN, "request": {
+    let config = json!({"mode": "http", "count": 1, SECRET_MEMBER: TOKEN, "request": {
         "urls": urls, "method": "POST", "headers": [["authorization", format!("Bearer {TOKEN}")]], "body": 9,
     }});
     let mut stage = Stage::new("probe", Bounds::default()).await?;
@@ -80,5 +80,8 @@ async fn answers_and_failures_come_from_the_recording() -> Result<()> {
         assert!(text.contains(known), "{known}: {text}");
     }
     assert_same(&stage.replay(&ReplayOptions::default()).await?, 1);
+    // A build that sends a request more often gets no answer from then on.
+    let what = stage.difference_to(r#"\"count\":1"#, r#"\"count\":2"#).await?;
+    assert_eq!(what, "the guest calls http in place of log");
     Ok(())
 }

@@ -2,7 +2,9 @@
 //! another one.
 
 mod differences;
+mod effects;
 mod host;
 mod http;
+mod lists;
 mod secrets;
 mod worlds;

@@ -7,7 +7,7 @@ use pilothouse_plugin::Limits;
 use pilothouse_recording::ReplayOptions;
 use serde_json::json;
 
-use super::host::{Bounds, Cluster, Stage, assert_same, mode, secret};
+use super::host::{Bounds, Cluster, Stage, TOKEN, assert_same, mode, secret};
 
 const PASSWORD: &str = "hunter2 \"ö/?";
 
@@ -76,6 +76,20 @@ async fn a_value_that_the_guest_made_up_for_a_secret_cannot_be_made_again() -> R
     let random = STANDARD.decode(random.split('"').next().unwrap_or_default())?;
     let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     assert!(!text.contains(&hex), "the recorded bytes are the guest's");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_of_a_service_account_is_masked() -> Result<()> {
+    let mut stage = Stage::new("courier", Bounds::default()).await?;
+    let mut recorded = stage.instance(Cluster::new(&json!({})), false, Limits::default()).await?;
+    recorded.reconcile("a/account", 1).await?.expect("done");
+    let text = stage.text()?;
+    assert!(text.contains("courier shows ") && text.contains("\"of\":\"TokenRequest\""), "{text}");
+    for form in forms(TOKEN) {
+        assert!(!text.contains(&form), "{form}");
+    }
+    assert_same(&stage.replay(&ReplayOptions::default()).await?, 1);
     Ok(())
 }
 

@@ -88,14 +88,14 @@ impl Host for ImportCall<'_> {
         let mut keys = Vec::new();
         let mut added = Ok(());
         let mut scan = Scan::new(&self.budget);
-        objects.visit(&mut |object| {
-            if let Some(object) = object {
-                let (namespace, name) = (object.namespace().unwrap_or_default(), object.name());
+        objects.visit_keys(&mut |key| {
+            if let Some(key) = key {
+                let (namespace, name) = (key.namespace().unwrap_or_default(), key.name());
                 added = room.add(text_bytes(namespace) + text_bytes(name));
                 if added.is_err() {
                     return ControlFlow::Break(());
                 }
-                keys.push(wit_key(object.key()));
+                keys.push(wit_key(key));
             }
             scan.look()
         });
@@ -152,7 +152,8 @@ impl HostCursor for ImportCall<'_> {
     fn next(&mut self, this: Resource<Cursor>, max: u32) -> wasmtime::Result<Vec<Resource<Object>>> {
         let most = (max as usize).min(self.limits.page_objects);
         let budget = Arc::clone(&self.budget);
-        let objects = portion(&mut *self.handles.get(&this)?.0, most, &budget)?;
+        let Cursor(objects) = self.handles.get(&this)?;
+        let objects = portion(most, &budget, |visit| objects.visit(visit))?;
         objects.into_iter().map(|object| Ok(self.handles.push_cached(object)?)).collect()
     }
 

@@ -209,7 +209,7 @@ impl HostCursor for ImportCall<'_> {
         let most = (max as usize).min(page).min(remaining(&**objects, &budget)?);
         // A shorter portion where the room ends. Nothing is taken before there is room for it: a guest that dropped handles
         // goes on where it was.
-        let objects = portion(&mut **objects, most.min(room), &budget)?;
+        let objects = portion(most.min(room), &budget, |visit| objects.visit(visit))?;
         if objects.is_empty() && most > 0 {
             self.handles.check_room_for(1)?;
         }
@@ -219,8 +219,8 @@ impl HostCursor for ImportCall<'_> {
     fn next_keys(&mut self, this: Resource<Cursor>, max: u32) -> wasmtime::Result<Vec<ObjectKey>> {
         let most = (max as usize).min(MAX_KEYS);
         let budget = Arc::clone(&self.budget);
-        let objects = portion(&mut *self.handles.get(&this)?.0, most, &budget)?;
-        Ok(objects.iter().map(|object| wit_key(object.key())).collect())
+        let Cursor(objects) = self.handles.get(&this)?;
+        portion(most, &budget, |visit| objects.visit_keys(&mut |key| visit(key.map(wit_key))))
     }
 
     fn remaining(&mut self, this: Resource<Cursor>) -> wasmtime::Result<u64> {
