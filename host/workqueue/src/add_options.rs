@@ -24,12 +24,8 @@ pub struct AddOptions {
 }
 
 impl AddOptions {
-    /// The delay, with that of the rate limiter if the options ask for it.
-    pub(crate) fn delay(&self, limiter: impl FnOnce() -> Duration) -> Duration {
-        if !self.rate_limited {
-            return self.after;
-        }
-        let limited = limiter();
+    /// The delay of a rate-limited add for which the limiter says `limited`.
+    pub(crate) fn delay(&self, limited: Duration) -> Duration {
         let delay = if self.after.is_zero() { limited } else { limited.min(self.after) };
         delay.max(self.at_least)
     }

@@ -19,7 +19,7 @@ use crate::{Merge, Queue};
 pub struct QueueBuilder<K, M = ()> {
     name: Option<Arc<str>>,
     group: Option<GroupOf<K>>,
-    limiter: Option<Box<dyn RateLimiter<K>>>,
+    limiter: Option<Box<dyn RateLimiter>>,
     payload: std::marker::PhantomData<fn() -> M>,
 }
 
@@ -35,7 +35,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, M: Merge> QueueBuilder<K, M> {
     }
 
     /// Sets the limiter of [`Queue::add_rate_limited`]; else it is [`default_controller_rate_limiter`].
-    pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
+    pub fn rate_limiter(mut self, limiter: impl RateLimiter + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
     }

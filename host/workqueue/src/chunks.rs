@@ -3,7 +3,7 @@
 //! Invariant: all chunks but the last are full, and all but the first have room for [`CHUNK`]; `len` counts the elements.
 //!
 //! A plain vector would copy a million keys again and again under the queue's lock, and leave the old copies to the allocator.
-//! Called by `slots` and the limiters' failures.
+//! Called by `slots` and `wheel`.
 
 use std::ops::{Index, IndexMut};
 
@@ -61,6 +61,11 @@ impl<T> Chunks<T> {
     /// All elements in their order; each chunk is released when its last element was taken.
     pub(crate) fn into_iter(self) -> impl Iterator<Item = T> {
         self.chunks.into_iter().flatten()
+    }
+
+    /// All elements in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flatten()
     }
 
     /// All elements in their order.

@@ -104,8 +104,8 @@ impl<K> Classes<K> {
     pub(crate) fn rename(&mut self, numbers: &[u32]) {
         for class in &mut self.classes {
             match &mut class.keys {
-                Keys::InOrder(list) => list.ends.rename(numbers),
-                Keys::Fair(turns) => turns.groups.values_mut().for_each(|list| list.ends.rename(numbers)),
+                Keys::InOrder(list) => list.rename(numbers),
+                Keys::Fair(turns) => turns.groups.values_mut().for_each(|list| list.rename(numbers)),
             }
         }
         if let Some(grouping) = &mut self.grouping {
@@ -128,7 +128,7 @@ impl Class {
 impl<K: Eq + Hash> Classes<K> {
     /// Appends a slot to those of its priority.
     #[inline]
-    pub(crate) fn push_back<M: Default>(&mut self, slots: &mut Slots<K, M>, index: u32) {
+    pub(crate) fn push_back<M>(&mut self, slots: &mut Slots<K, M>, index: u32) {
         let priority = slots[index].priority;
         let group = self.grouping.as_ref().map_or(0, |grouping| grouping.of(slots[index].key()));
         self.len += 1;
@@ -153,7 +153,7 @@ impl<K: Eq + Hash> Classes<K> {
     }
 
     /// Takes a slot out that waits.
-    pub(crate) fn unlink<M: Default>(&mut self, slots: &mut Slots<K, M>, index: u32) {
+    pub(crate) fn unlink<M>(&mut self, slots: &mut Slots<K, M>, index: u32) {
         let Ok(place) = self.find(slots[index].priority) else { return };
         self.len -= 1;
         match &mut self.classes[place].keys {
@@ -171,7 +171,7 @@ impl<K: Eq + Hash> Classes<K> {
 
     /// Takes the slot whose turn it is.
     #[inline]
-    pub(crate) fn pop<M: Default>(&mut self, slots: &mut Slots<K, M>) -> Option<u32> {
+    pub(crate) fn pop<M>(&mut self, slots: &mut Slots<K, M>) -> Option<u32> {
         if self.len == 0 {
             self.run = 0;
             return None;
@@ -179,11 +179,7 @@ impl<K: Eq + Hash> Classes<K> {
         let place = self.next_class(slots)?;
         self.len -= 1;
         let index = match &mut self.classes[place].keys {
-            Keys::InOrder(list) => {
-                let head = list.ends.head();
-                slots.unlink(list, head);
-                head
-            }
+            Keys::InOrder(list) => slots.pop_front(list),
             Keys::Fair(turns) => {
                 let index = turns.pop(slots)?;
                 if let Some(grouping) = &mut self.grouping {
@@ -198,7 +194,7 @@ impl<K: Eq + Hash> Classes<K> {
 
     /// The class whose turn it is.
     #[inline]
-    fn next_class<M: Default>(&mut self, slots: &Slots<K, M>) -> Option<usize> {
+    fn next_class<M>(&mut self, slots: &Slots<K, M>) -> Option<usize> {
         let first = self.classes.iter().position(|class| class.len() > 0)?;
         if self.classes[first].len() == self.len {
             self.run = 0;
@@ -258,8 +254,8 @@ impl Class {
     /// The slot that would be taken next.
     fn head(&mut self) -> Option<u32> {
         let head = match &mut self.keys {
-            Keys::InOrder(list) => list.ends.head(),
-            Keys::Fair(turns) => turns.front()?.1.ends.head(),
+            Keys::InOrder(list) => list.head(),
+            Keys::Fair(turns) => turns.front()?.1.head(),
         };
         (head != NIL).then_some(head)
     }
@@ -278,10 +274,9 @@ impl GroupTurns {
         }
     }
 
-    fn pop<K: Eq + Hash, M: Default>(&mut self, slots: &mut Slots<K, M>) -> Option<u32> {
+    fn pop<K: Eq + Hash, M>(&mut self, slots: &mut Slots<K, M>) -> Option<u32> {
         let (group, list) = self.front()?;
-        let head = list.ends.head();
-        slots.unlink(list, head);
+        let head = slots.pop_front(list);
         let over = list.is_empty();
         self.len -= 1;
         self.turns.pop_front();

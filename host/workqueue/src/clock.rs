@@ -76,6 +76,12 @@ impl Reader {
         self.last
     }
 
+    /// The time of the last reading.
+    #[inline]
+    pub(crate) fn last(&self) -> Nanos {
+        self.last
+    }
+
     /// The time now, of which the caller has read the clock.
     #[inline]
     pub(crate) fn at_least(&mut self, read: Nanos) -> Nanos {
@@ -99,31 +105,6 @@ impl Reader {
             return self.exact();
         }
         self.last
-    }
-}
-
-/// Counts whole seconds with the coarse clock where that is right: cheap, for frequent callers.
-#[derive(Debug)]
-pub(crate) struct Seconds {
-    /// Where only tokio's clock is right, the moment from which it counts.
-    epoch: Option<Instant>,
-}
-
-impl Seconds {
-    /// Begins to count, anywhere.
-    pub(crate) fn start() -> Self {
-        let clock = Clock::start();
-        Self { epoch: (clock.paused || coarse().is_none()).then_some(clock.epoch) }
-    }
-
-    /// Rises by one each second; 136 years fit.
-    #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "it need not begin at zero")]
-    pub(crate) fn now(&self) -> u32 {
-        match (self.epoch, coarse()) {
-            (None, Some(time)) => (time >> 30) as u32,
-            (epoch, _) => epoch.map_or(0, |epoch| epoch.elapsed().as_secs() as u32),
-        }
     }
 }
 
@@ -169,29 +150,6 @@ mod tests {
         assert!(read > 100, "it was read {read} times");
         #[cfg(target_os = "linux")]
         assert!(read < 50_000, "it was read {read} times");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn seconds_follow_a_paused_clock() {
-        let seconds = Seconds::start();
-        let start = seconds.now();
-        for (millis, expected) in [(999, 0), (1, 1), (3_600_000, 3_601)] {
-            tokio::time::advance(Duration::from_millis(millis)).await;
-            assert_eq!(seconds.now() - start, expected);
-        }
-    }
-
-    #[test]
-    fn seconds_follow_a_clock_that_runs() {
-        let (seconds, clock) = (Seconds::start(), Clock::start());
-        let start = seconds.now();
-        while clock.now() < 1_050_000_000 {
-            std::thread::yield_now();
-        }
-        let passed = seconds.now() - start;
-        // The machine may have stood still meanwhile.
-        let most = u32::try_from(clock.now() / 1_000_000_000).unwrap() + 1;
-        assert!((1..=most).contains(&passed), "{passed} of {most}");
     }
 
     #[tokio::test(start_paused = true)]

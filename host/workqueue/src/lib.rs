@@ -14,13 +14,13 @@
 //!
 //! ```text
 //! chunks     a vector that does not move                    table     slot numbers by hash
-//! slots      one slot per known key, intrusive lists        near      deadlines of this millisecond, a heap
-//! classes    ready keys by priority and group               wheel/    later deadlines, a timing wheel
+//! slots      one slot per known key, intrusive lists        wheel     deadlines, a timing wheel
+//! classes    ready keys by priority and group               limiter/  how long a failing key waits
 //!    └───────────────┬───────────────────────────────────────────────────┘
 //! state/     the rules, under one mutex                     waiters   sleeping futures, wake-ups
 //!    └───────────────┬──────────────────────────────────────────┘
-//! shared     mutex + clock + hasher + limiter ── get, drain the two futures
-//! queue      the public handle, made by builder             limiter/  how long a failing key waits
+//! shared     mutex + clock + hasher ── get, drain the two futures
+//! queue      the public handle, made by builder
 //!    └── timekeeper   deadlines of many queues, hooks that start workers
 //! parallelize   numbered pieces of work on a few tasks; independent
 //! ```
@@ -36,7 +36,6 @@ mod histogram;
 mod item;
 mod limiter;
 mod merge;
-mod near;
 mod parallelize;
 mod priority;
 mod queue;
@@ -48,6 +47,7 @@ mod stats;
 mod sync;
 mod table;
 mod timekeeper;
+mod verdict;
 mod waiters;
 mod wheel;
 mod worker_count;
@@ -66,4 +66,5 @@ pub use priority::Priority;
 pub use queue::Queue;
 pub use stats::QueueStats;
 pub use timekeeper::{QueueHook, Timekeeper};
+pub use verdict::Verdict;
 pub use worker_count::WorkerCount;

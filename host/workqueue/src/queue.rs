@@ -14,7 +14,7 @@ use crate::limiter::RateLimiter;
 use crate::shared::Shared;
 use crate::slots::{self, Hash32};
 use crate::state::{Add, State, Take};
-use crate::{AddOptions, Item, Merge, Priority, QueueBuilder, QueueStats, get};
+use crate::{AddOptions, Item, Merge, Priority, QueueBuilder, QueueStats, Verdict, get};
 
 /// Keys that a batch adds or gives back under one lock.
 const BATCH: usize = 64;
@@ -27,7 +27,7 @@ const BATCH: usize = 64;
 /// milliseconds later; and of many that come due together, each call makes 1,024 ready.)
 ///
 /// Code that the queue calls under its lock must not call the queue: `Clone`, `Eq`, `Hash` and `Drop` of keys, [`Merge`] and
-/// `Drop` of payloads, and closures. Keys must not panic. A panic of the others loses no other key and no wake-up.
+/// `Drop` of payloads, [`RateLimiter`], and closures. Keys must not panic. A panic of the others loses no other key and no wake-up.
 ///
 /// ```
 /// use pilothouse_workqueue::{Priority, Queue};
@@ -83,7 +83,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, M: Merge> Queue<K, M> {
 
     /// An empty queue with this limiter for [`add_rate_limited`](Self::add_rate_limited).
     #[must_use]
-    pub fn with_rate_limiter(limiter: impl RateLimiter<K> + 'static) -> Self {
+    pub fn with_rate_limiter(limiter: impl RateLimiter + 'static) -> Self {
         Self::builder().rate_limiter(limiter).build()
     }
 }
@@ -101,39 +101,39 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// if the queue is shutting down. A delay of the same key stays and fires later all the same, unless
     /// [`AddOptions::coalesce`] is set.
     pub fn add_with(&self, key: K, payload: M, priority: Priority) {
-        let add = Add { hash: self.hash(&key), key, payload, priority, coalesce: false };
+        let add = self.hashed((key, payload, priority), false);
         self.shared.locked(|state| state.add(add));
     }
 
     /// Adds a key with options, as controller-runtime's `AddWithOpts`. Returns the delay, zero if there is none; `None` if
     /// the queue is shutting down and does not take the key. A failure is not counted then.
     pub fn add_with_options(&self, key: K, payload: M, options: AddOptions) -> Option<Duration> {
-        if options.rate_limited && self.shutting_down() {
-            return None;
-        }
-        let AddOptions { priority, rate_limited, coalesce, .. } = options;
-        let delay = options.delay(|| self.shared.limiter.when(&key));
+        let AddOptions { priority, rate_limited, after, coalesce, .. } = options;
         let add = Add { hash: self.hash(&key), key, payload, priority, coalesce };
-        let is_added = if delay.is_zero() && !rate_limited {
-            self.shared.locked(|state| state.add(add))
-        } else {
-            self.delay(add, delay, rate_limited)
-        };
-        is_added.then_some(delay)
+        if !rate_limited && after.is_zero() {
+            return self.shared.locked(|state| state.add(add)).then_some(Duration::ZERO);
+        }
+        let now = self.shared.clock.now();
+        self.shared.locked(|state| match rate_limited {
+            true => state.add_rate_limited(add, &options, now),
+            false => state.add_after(add, after, now).then_some(after),
+        })
     }
 
     /// Adds keys that failed together as [`add_with_options`](Self::add_with_options) does with `rate_limited`. The limiter
     /// counts one failure of each key, and one try of all keys together ([`RateLimiter::when_all`]).
     pub fn add_rate_limited_batch(&self, adds: Vec<(K, M, Priority)>, options: AddOptions) {
-        if self.shutting_down() {
-            return;
-        }
-        let keys: Vec<&K> = adds.iter().map(|(key, ..)| key).collect();
-        let limited = self.shared.limiter.when_all(&keys);
-        for ((key, payload, priority), limited) in adds.into_iter().zip(limited) {
-            let delay = AddOptions { rate_limited: true, ..options }.delay(|| limited);
-            let add = Add { hash: self.hash(&key), key, payload, priority, coalesce: options.coalesce };
-            self.delay(add, delay, true);
+        let now = self.shared.clock.now();
+        let adds: Vec<_> = adds.into_iter().map(|add| self.hashed(add, options.coalesce)).collect();
+        let keys = adds.iter().map(|add| (add.hash, &add.key));
+        let delays = self.shared.locked(|state| state.delays_of_all(keys));
+        let mut adds = adds.into_iter().zip(delays).peekable();
+        while adds.peek().is_some() {
+            self.shared.locked(|state| {
+                for (add, delay) in adds.by_ref().take(BATCH) {
+                    state.add_failed(add, delay, &options, now);
+                }
+            });
         }
     }
 
@@ -148,23 +148,15 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     }
 
     fn add_in_chunks(&self, adds: impl IntoIterator<Item = (K, M, Priority)>, coalesce: bool) {
-        let mut adds = adds.into_iter().fuse();
+        let mut adds = adds.into_iter().map(|add| self.hashed(add, coalesce)).fuse();
+        let mut chunk = Vec::with_capacity(adds.size_hint().0.min(BATCH));
         loop {
-            let hashed = adds.by_ref().take(BATCH);
-            let chunk: Vec<_> = hashed
-                .map(|(key, payload, priority)| Add {
-                    hash: self.hash(&key),
-                    key,
-                    payload,
-                    priority,
-                    coalesce,
-                })
-                .collect();
+            chunk.extend(adds.by_ref().take(BATCH));
             if chunk.is_empty() {
                 return;
             }
             self.shared.locked(|state| {
-                for add in chunk {
+                for add in chunk.drain(..) {
                     state.add(add);
                 }
             });
@@ -176,8 +168,8 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// A key has one delay: the earlier deadline wins and is never postponed, payloads merge, the higher priority
     /// counts. Delays beyond 30 years are taken for 30 years. Dropped if the queue is shutting down.
     pub fn add_after(&self, key: K, payload: M, priority: Priority, delay: Duration) {
-        let add = Add { hash: self.hash(&key), key, payload, priority, coalesce: false };
-        self.delay(add, delay, false);
+        let (now, add) = (self.shared.clock.now(), self.hashed((key, payload, priority), false));
+        self.shared.locked(|state| state.add_after(add, delay, now));
     }
 
     /// Counts a failure of the key and adds it after the delay that the limiter returns. Returns that delay; `None` if the
@@ -191,15 +183,21 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     }
 
     /// Forgets the failures of a key. To be called on success, on a terminal error and when the object is gone, or the
-    /// limiter remembers the key for an hour at least. A delay that was set already stays.
+    /// queue remembers the key for an hour. A delay that was set already stays.
     pub fn forget(&self, key: &K) {
-        self.shared.limiter.forget(key);
+        self.shared.locked(|state| state.forget(key));
     }
 
     /// How often the key was added rate-limited since it was last forgotten.
     #[must_use]
     pub fn num_requeues(&self, key: &K) -> u32 {
-        self.shared.limiter.num_requeues(key)
+        let hash = self.hash(key);
+        self.shared.locked(|state| state.num_requeues(hash, key))
+    }
+
+    /// Replaces the limiter, and forgets the failures of all keys. Delays that were set already stay.
+    pub fn set_rate_limiter(&self, limiter: impl RateLimiter + 'static) {
+        drop(self.shared.locked(|state| state.set_rate_limiter(Box::new(limiter))));
     }
 
     /// Waits for a key and takes it; `None` if the queue is shutting down and has nothing left to hand out.
@@ -229,27 +227,48 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// key that is not in processing.
     #[allow(clippy::needless_pass_by_value, reason = "an item is given back once")]
     pub fn done(&self, item: Item<K, M>) {
-        let hash = self.hash(&item.key);
-        self.shared.locked(|state| state.done(hash, &item));
+        if !item.is_finished() {
+            self.shared.locked(|state| state.done(&item));
+        }
+    }
+
+    /// Gives a key back as [`done`](Self::done) does, and does what follows from its run, under one lock: forgets or counts
+    /// its failures, and adds it again, with the payload and the priority of the item and [`AddOptions::coalesce`]. Returns
+    /// the delay until the next run; none if there is no next run, or the queue is shutting down.
+    ///
+    /// The item keeps its key for the caller. It is finished: a further call, or `done`, does nothing.
+    pub fn finish(&self, item: &mut Item<K, M>, verdict: Verdict) -> Option<Duration> {
+        if item.is_finished() {
+            return None;
+        }
+        let now = if verdict == Verdict::Done { 0 } else { self.shared.clock.now() };
+        self.shared.locked(|state| state.finish(item, verdict, now))
+    }
+
+    /// Gives a key back as [`done`](Self::done) does and takes the next one as [`get`](Self::get) does: under one lock if a
+    /// key is ready. A future that is dropped before it is polled gives the key back, and takes none.
+    pub fn next(&self, item: Item<K, M>) -> impl Future<Output = Option<Item<K, M>>> + use<'_, K, M> {
+        get::next(&self.shared, item)
     }
 
     /// Gives keys back as [`done`](Self::done) does, 64 under one lock.
     pub fn done_batch(&self, items: impl IntoIterator<Item = Item<K, M>>) {
-        let mut items = items.into_iter().fuse();
+        let mut items = items.into_iter().filter(|item| !item.is_finished()).fuse();
+        let mut chunk = Vec::with_capacity(items.size_hint().0.min(BATCH));
         loop {
-            let hashed = items.by_ref().take(BATCH).map(|item| (self.hash(&item.key), item));
-            let chunk: Vec<_> = hashed.collect();
+            chunk.extend(items.by_ref().take(BATCH));
             if chunk.is_empty() {
                 return;
             }
-            self.shared.locked(|state| chunk.iter().for_each(|(hash, item)| state.done(*hash, item)));
+            self.shared.locked(|state| chunk.iter().for_each(|item| state.done(item)));
+            chunk.clear();
         }
     }
 
     /// Number of keys that are ready; excludes those in processing and those delayed.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.caught_up(State::len)
+        self.shared.caught_up(|state| state.len())
     }
 
     /// True if the queue holds the key (ready, delayed or in processing) or fewer than `most` keys: to bound the keys that
@@ -281,7 +300,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// Number of keys that wait for a deadline.
     #[must_use]
     pub fn len_delayed(&self) -> usize {
-        self.shared.caught_up(State::len_delayed)
+        self.shared.caught_up(|state| state.len_delayed())
     }
 
     /// Whether a delayed key is due within this time. Of one whose deadline is far this may say so early, for a moment: the
@@ -305,12 +324,14 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         self.shared.caught_up(|state| state.expedite(|key, _| filter(key)))
     }
 
-    /// Makes all keys in backoff ready now and clears the limiter; keys that wait by [`add_after`](Self::add_after)
+    /// Makes all keys in backoff ready now, forgets all failures and clears the limiter; keys that wait by [`add_after`](Self::add_after)
     /// keep their time. Returns how many became ready. For the reload of a plugin, whose new version deserves a new
     /// chance.
     pub fn release_backoff(&self) -> usize {
-        self.shared.limiter.clear();
-        self.shared.caught_up(|state| state.expedite(|_, backoff| backoff))
+        self.shared.caught_up(|state| {
+            state.forget_all();
+            state.expedite(|_, is_backoff| is_backoff)
+        })
     }
 
     /// Takes no further adds and drops delayed keys; queued keys are still handed out. Ends drains.
@@ -346,9 +367,9 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         self.shared.caught_up(State::stats)
     }
 
-    fn delay(&self, add: Add<K, M>, delay: Duration, backoff: bool) -> bool {
-        let now = self.shared.clock.now();
-        self.shared.locked(|state| state.add_after(add, delay, backoff, now))
+    #[inline]
+    fn hashed(&self, (key, payload, priority): (K, M, Priority), coalesce: bool) -> Add<K, M> {
+        Add { hash: self.hash(&key), key, payload, priority, coalesce }
     }
 
     #[inline]

@@ -35,15 +35,14 @@ pub(crate) struct Shared<K, M> {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) clock: Clock,
     pub(crate) hasher: RandomState,
-    pub(crate) limiter: Box<dyn RateLimiter<K>>,
     hook: Option<Hook>,
 }
 
 impl<K, M> Shared<K, M> {
-    pub(crate) fn new(settings: Settings<K>, limiter: Box<dyn RateLimiter<K>>, hook: Option<Hook>) -> Self {
-        let state = Mutex::new(State::new(&settings));
+    pub(crate) fn new(settings: Settings<K>, limiter: Box<dyn RateLimiter>, hook: Option<Hook>) -> Self {
+        let state = Mutex::new(State::new(&settings, limiter));
         let Settings { name, hasher, clock, .. } = settings;
-        Self { state, name, clock, hasher, limiter, hook }
+        Self { state, name, clock, hasher, hook }
     }
 
     /// The hook of a queue that has one.
@@ -89,8 +88,7 @@ impl<K, M> Drop for Locked<'_, K, M> {
 }
 
 impl<K: Clone + Eq + Hash, M: Merge> Shared<K, M> {
-    /// Runs `action`, which needs to know of all keys that are due, under the mutex. That lets others in meanwhile if these
-    /// are many.
+    /// Makes all due keys ready, and runs `action` under the mutex. That lets others in meanwhile if these are many.
     pub(crate) fn caught_up<R>(&self, action: impl FnOnce(&mut State<K, M>) -> R) -> R {
         let mut action = Some(action);
         loop {
@@ -113,7 +111,8 @@ impl<K: Clone + Eq + Hash, M: Merge> Shared<K, M> {
     ) -> Attempt<T> {
         self.locked(|state| {
             let mut take = state.take();
-            if matches!(take, Take::Empty) && state.catches_up() {
+            if matches!(take, Take::Empty) && state.has_deadline() {
+                state.has_more_due();
                 take = state.take();
             }
             let over = match take {

@@ -42,6 +42,8 @@ pub struct QueueStats {
 pub(crate) struct Measures {
     pub(crate) queue_duration: Histogram,
     pub(crate) work_duration: Histogram,
+    /// The slots of the keys in processing; each slot has its position here.
+    pub(crate) running: Vec<u32>,
     /// Since when the keys in these slots are dirty while they are being processed.
     pub(crate) again_since: BTreeMap<u32, Nanos>,
 }

@@ -1,96 +1,98 @@
-//! Deadlines of delayed keys: a timing wheel whose buckets are lists threaded through the slots.
+//! Deadlines of delayed keys: a timing wheel whose buckets are arrays.
 //!
 //! ```text
-//! level 0   64 buckets of 1.05 ms       near   a heap: what is due within the present 1.05 ms, exactly
-//! level 1   64 buckets of 67 ms
+//! level 0   up to 64 buckets of 1.05 ms       near   a heap: all deadlines until the end of the present 1.05 ms
+//! level 1   up to 64 buckets of 67 ms
 //!   ...
-//! level 6   64 buckets of 2.3 years, more than any delay that is kept
+//! level 6   up to 64 buckets of 2.3 years, more than any delay that is kept
 //! ```
 //!
-//! A deadline goes to the level at which it first differs from the present; when the present comes to a bucket, or a little
-//! before (`ahead`), what is in it is spread over the levels below, and at last into `near`. So setting or cancelling a delay costs the same
-//! however many there are, and a delay needs no memory but its slot's.
+//! A deadline goes to the level at which it first differs from the present. When the present comes to a bucket, its entries
+//! move to the levels below, and at last into `near`. A move reads and writes arrays in their order and reads no slot.
+//!
+//! A delay that ends early leaves its entry behind as *stale*. The slots tell stale entries from live ones: an entry is
+//! live if its slot has a delay with the number of the entry. Stale entries are removed when they are more than the others.
 //!
 //! Invariants:
-//! - what is before the end of the present tick, `elapsed`, is in `near`, and nothing else is;
-//! - nothing comes out before its deadline, and equal deadlines come out in the order in which they were set: lists are
-//!   first in, first out, and a bucket is spread before anything is added to the buckets below it;
+//! - deadlines before the end of the present tick, `elapsed`, are in `near`, and no others are;
+//! - no entry comes out before its deadline; entries come out by deadline and then by number;
 //! - an empty wheel holds no buckets.
 //!
 //! Called by `state` only, under the queue's mutex.
 
-mod ahead;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::mem;
 
+use crate::chunks::Chunks;
 use crate::clock::Nanos;
-use crate::near::Near;
-use crate::slots::{ListEnds, NIL, Slots};
-use ahead::Ahead;
 
-/// A tick is 2 to this power nanoseconds, 1.05 ms: about what tokio's timers tell apart.
+/// A tick is 2 to this power nanoseconds, 1.05 ms: about the resolution of tokio's timers.
 const TICK: u32 = 20;
-/// A level has 2 to this power buckets.
+/// A level has at most 2 to this power buckets.
 const BITS: u32 = 6;
-const BUCKETS: usize = 1 << BITS;
 /// 42 bits of ticks are 146 years.
 const LEVELS: usize = 7;
+/// Stale entries that are tolerated beside as many as there are live ones.
+const STALE: usize = 64;
+/// Capacity of the heap that an empty wheel keeps.
+const KEEP: usize = 4;
 
+/// The deadline of a slot. Equal deadlines come in the order of their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry {
+    pub(crate) at: Nanos,
+    /// Rises with each entry. It may wrap, which disturbs the order of equal deadlines and nothing else.
+    pub(crate) number: u32,
+    pub(crate) slot: u32,
+}
+
+/// The entries of one bucket, in no order.
 #[derive(Debug)]
+struct Bucket {
+    entries: Chunks<Entry>,
+    earliest: Nanos,
+}
+
+#[derive(Debug, Default)]
 struct Level {
     /// A bit for each bucket that is not empty.
     occupied: u64,
-    buckets: [ListEnds; BUCKETS],
+    /// Those buckets, in the order of their bits.
+    buckets: Vec<Bucket>,
 }
 
 impl Level {
-    const EMPTY: Self = Self { occupied: 0, buckets: [ListEnds::EMPTY; BUCKETS] };
-}
-
-/// A bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct BucketIndex {
-    level: usize,
-    bucket: usize,
-}
-
-/// Where a deadline belongs as seen from the tick `present`; none if it is near then.
-fn place_from(present: u64, deadline: Nanos) -> Option<BucketIndex> {
-    let tick = deadline >> TICK;
-    if tick <= present {
-        return None;
+    fn add(&mut self, bucket: u32, entry: Entry) {
+        let bit = 1_u64 << bucket;
+        let place = (self.occupied & (bit - 1)).count_ones() as usize;
+        if self.occupied & bit == 0 {
+            self.occupied |= bit;
+            self.buckets.insert(place, Bucket { entries: Chunks::default(), earliest: Nanos::MAX });
+        }
+        let bucket = &mut self.buckets[place];
+        bucket.earliest = bucket.earliest.min(entry.at);
+        bucket.entries.push(entry);
     }
-    let level = ((u64::BITS - 1 - (tick ^ present).leading_zeros()) / BITS) as usize;
-    // Further than any delay that is kept only where the clock itself is.
-    let level = level.min(LEVELS - 1);
-    Some(BucketIndex { level, bucket: (tick >> (BITS * level as u32)) as usize % BUCKETS })
 }
 
 /// Holds the deadlines. Their number is looked at most often, and stands first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Wheel {
+    /// Number of live entries.
     len: usize,
+    stale: usize,
     /// The present, in ticks.
     elapsed: u64,
-    near: Near,
-    levels: [Option<Box<Level>>; LEVELS],
-    /// The buckets that are being spread: at most one of each level, the first of it.
-    ahead: Vec<Ahead>,
-}
-
-impl Default for Wheel {
-    fn default() -> Self {
-        Self {
-            elapsed: 0,
-            levels: [const { None }; LEVELS],
-            near: Near::default(),
-            ahead: Vec::new(),
-            len: 0,
-        }
-    }
+    near: BinaryHeap<Reverse<Entry>>,
+    levels: Vec<Level>,
+    /// Of the last entry.
+    number: u32,
 }
 
 impl Wheel {
-    /// Number of delayed slots.
+    /// Number of delays.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -101,183 +103,111 @@ impl Wheel {
         self.len == 0
     }
 
-    /// When to look again: the earliest deadline if it is near, or else a moment before it.
+    /// The earliest deadline, or that of a delay which ended early, if it is earlier.
     pub(crate) fn next(&self) -> Option<Nanos> {
-        self.near.next().or_else(|| self.first_bucket().map(|(_, start)| start << TICK))
+        if self.is_empty() {
+            return None;
+        }
+        // All entries of a level are earlier than those of the levels above.
+        let later = || self.levels.iter().find_map(|level| Some(level.buckets.first()?.earliest));
+        self.near.peek().map(|entry| entry.0.at).or_else(later)
     }
 
-    /// Adds a slot at its deadline; true if that is when to look next.
-    pub(crate) fn insert<K, M>(&mut self, slot: u32, now: Nanos, slots: &mut Slots<K, M>) -> bool {
+    /// Adds the delay of a slot; returns its number, and whether it is the next deadline.
+    pub(crate) fn insert(&mut self, slot: u32, at: Nanos, now: Nanos) -> (u32, bool) {
         if self.is_empty() {
             self.elapsed = now >> TICK;
         }
-        let before = self.next();
+        let is_next = self.next().is_none_or(|next| at < next);
         self.len += 1;
-        self.place(slot, slots);
-        before.is_none_or(|before| self.next().is_some_and(|next| next < before))
+        self.number = self.number.wrapping_add(1);
+        self.place(Entry { at, number: self.number, slot });
+        (self.number, is_next)
     }
 
-    /// Takes a slot out.
-    pub(crate) fn remove<K, M>(&mut self, slot: u32, slots: &mut Slots<K, M>) {
-        match place_from(self.elapsed, slots[slot].time) {
-            None => self.near.remove(slot, slots),
-            Some(place) => match self.spread_from(place, slot) {
-                Some(ahead) => ahead.detach(slot, slots),
-                None => {
-                    let is_spread = self.ahead.iter().any(|ahead| ahead.of == place);
-                    let level = self.level(place.level);
-                    let ends = &mut level.buckets[place.bucket];
-                    slots.detach(ends, slot);
-                    if ends.is_empty() && !is_spread {
-                        level.occupied &= !(1 << place.bucket);
-                    }
-                }
-            },
-        }
-        self.taken();
-    }
-
-    /// Puts a slot with the same deadline at the place of another.
-    pub(crate) fn replace<K, M>(&mut self, old: u32, new: u32, slots: &mut Slots<K, M>) {
-        match place_from(self.elapsed, slots[old].time) {
-            None => self.near.replace(old, new, slots),
-            Some(place) => match self.spread_from(place, old) {
-                Some(ahead) => ahead.replace(old, new, slots),
-                None => slots.replace(&mut self.level(place.level).buckets[place.bucket], old, new),
-            },
-        }
-    }
-
-    /// What was spread of a bucket that is being spread, if the slot is in that, or in the middle of the bucket's list.
-    fn spread_from(&mut self, place: BucketIndex, slot: u32) -> Option<&mut Ahead> {
-        let ahead = self.ahead.iter_mut().find(|ahead| ahead.of == place)?;
-        let source = self.levels[place.level].as_ref()?.buckets[place.bucket];
-        (!source.is_end(slot)).then_some(ahead)
-    }
-
-    /// Takes the slot with the earliest deadline, if it is due.
-    #[inline]
-    pub(crate) fn pop_due<K, M>(&mut self, now: Nanos, slots: &mut Slots<K, M>) -> Option<u32> {
-        if now >> TICK > self.elapsed {
-            self.advance(now >> TICK, slots);
-        }
-        let slot = self.near.pop_due(now, slots)?;
-        self.taken();
-        Some(slot)
-    }
-
-    /// Goes through all slots, those with equal deadlines in the order in which these were set.
-    pub(crate) fn walk<K, M>(&self, slots: &Slots<K, M>, mut visit: impl FnMut(u32)) {
-        self.near.in_order().into_iter().for_each(&mut visit);
-        let ahead = self.ahead.iter().flat_map(Ahead::lists);
-        let levels = self.levels.iter().flatten().flat_map(|level| &level.buckets);
-        for ends in ahead.chain(levels) {
-            let mut slot = ends.head();
-            while slot != NIL {
-                visit(slot);
-                slot = slots[slot].next;
-            }
-        }
-    }
-
-    /// Renames slots after they were compacted.
-    pub(crate) fn rename<K, M>(&mut self, numbers: &[u32], slots: &mut Slots<K, M>) {
-        self.near.rename(numbers, slots);
-        let ahead = self.ahead.iter_mut().flat_map(Ahead::lists_mut);
-        let levels = self.levels.iter_mut().flatten().flat_map(|level| &mut level.buckets);
-        ahead.chain(levels).for_each(|ends| ends.rename(numbers));
-    }
-
-    fn taken(&mut self) {
+    /// A delay has ended early, and its entry is no longer live.
+    pub(crate) fn ended(&mut self, is_live: impl Fn(&Entry) -> bool) {
         self.len -= 1;
-        if self.len == 0 {
-            self.levels = [const { None }; LEVELS];
-            self.near = Near::default();
-            self.ahead = Vec::new();
+        self.stale += 1;
+        if self.is_empty() {
+            self.clear();
+        } else if self.stale > self.len + STALE {
+            self.refill(self.live(is_live));
         }
     }
 
-    fn level(&mut self, level: usize) -> &mut Level {
-        self.levels[level].get_or_insert_with(|| Box::new(Level::EMPTY))
-    }
-
-    fn place<K, M>(&mut self, slot: u32, slots: &mut Slots<K, M>) {
-        let deadline = slots[slot].time;
-        let Some(place) = place_from(self.elapsed, deadline) else {
-            return self.near.insert(deadline, slot, slots);
-        };
-        let level = self.levels[place.level].get_or_insert_with(|| Box::new(Level::EMPTY));
-        let ends = &mut level.buckets[place.bucket];
-        match self.ahead.iter_mut().find(|ahead| ahead.of == place && ends.is_empty()) {
-            Some(ahead) => ahead.append(slot, slots),
-            None => slots.append(ends, slot),
+    /// Takes the earliest live entry if it is due; the delay of its slot has ended then.
+    #[inline]
+    pub(crate) fn pop_due(&mut self, now: Nanos, is_live: impl Fn(&Entry) -> bool) -> Option<Entry> {
+        if now >> TICK > self.elapsed {
+            self.advance(now >> TICK);
         }
-        level.occupied |= 1 << place.bucket;
-    }
-
-    /// The first bucket that is not empty, and its first tick. One that is being spread counts as not empty.
-    ///
-    /// All of a level are after the present and before those of the levels above.
-    fn first_bucket(&self) -> Option<(BucketIndex, u64)> {
-        (0..LEVELS).find_map(|level| self.first_bucket_of(level))
-    }
-
-    /// The same, of one level.
-    fn first_bucket_of(&self, level: usize) -> Option<(BucketIndex, u64)> {
-        let occupied = self.levels[level].as_ref().map_or(0, |level| level.occupied);
-        if occupied == 0 {
-            return None;
+        while self.near.peek()?.0.at <= now {
+            let Reverse(entry) = self.near.pop()?;
+            if is_live(&entry) {
+                self.len -= 1;
+                if self.is_empty() {
+                    self.clear();
+                }
+                return Some(entry);
+            }
+            self.stale -= 1;
         }
-        let bucket = occupied.trailing_zeros() as usize;
-        let shift = BITS * level as u32;
-        let above = self.elapsed >> (shift + BITS) << (shift + BITS);
-        Some((BucketIndex { level, bucket }, above | (bucket as u64) << shift))
+        None
+    }
+
+    /// The live entries, in no order.
+    pub(crate) fn live(&self, is_live: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        let far =
+            self.levels.iter().flat_map(|level| &level.buckets).flat_map(|bucket| bucket.entries.iter());
+        let near = self.near.iter().map(|entry| &entry.0);
+        near.chain(far).filter(|entry| is_live(entry)).copied().collect()
+    }
+
+    /// Replaces all entries by these, which are the live ones: slots were compacted, or many entries are stale.
+    pub(crate) fn refill(&mut self, live: impl IntoIterator<Item = Entry>) {
+        self.stale = 0;
+        self.levels.clear();
+        self.near = BinaryHeap::new();
+        live.into_iter().for_each(|entry| self.place(entry));
+    }
+
+    /// Forgets all entries.
+    pub(crate) fn clear(&mut self) {
+        (self.len, self.stale) = (0, 0);
+        self.levels.clear();
+        self.near.clear();
+        self.near.shrink_to(KEEP);
+    }
+
+    fn place(&mut self, entry: Entry) {
+        let tick = entry.at >> TICK;
+        if tick <= self.elapsed {
+            return self.near.push(Reverse(entry));
+        }
+        let level = ((u64::BITS - 1 - (tick ^ self.elapsed).leading_zeros()) / BITS) as usize;
+        // Further than any delay that is kept only where the clock itself is.
+        let level = level.min(LEVELS - 1);
+        if self.levels.len() <= level {
+            self.levels.resize_with(level + 1, Level::default);
+        }
+        let bucket = (tick >> (BITS * level as u32)) as u32 % (1 << BITS);
+        self.levels[level].add(bucket, entry);
     }
 
     /// Makes `tick` the present.
-    fn advance<K, M>(&mut self, tick: u64, slots: &mut Slots<K, M>) {
-        while let Some((place, start)) = self.first_bucket().filter(|(_, start)| *start <= tick) {
-            self.elapsed = start;
-            let level = self.level(place.level);
-            level.occupied &= !(1 << place.bucket);
-            let rest = std::mem::replace(&mut level.buckets[place.bucket], ListEnds::EMPTY);
-            if let Some(number) = self.ahead.iter().position(|ahead| ahead.of == place) {
-                let (levels, first) = self.ahead.swap_remove(number).end();
-                // What is below the bucket is before it, and so there is nothing any more.
-                levels.for_each(|(number, level)| self.levels[number] = Some(level));
-                self.place_all(first, slots);
-            }
-            self.place_all(rest, slots);
-        }
-        self.elapsed = tick;
-        self.look_ahead(slots);
-    }
-
-    fn place_all<K, M>(&mut self, list: ListEnds, slots: &mut Slots<K, M>) {
-        let mut slot = list.head();
-        while slot != NIL {
-            let next = slots[slot].next;
-            self.place(slot, slots);
-            slot = next;
-        }
-    }
-
-    /// Spreads some of the buckets whose time comes soon: of each level the first, since those of a level may be few while the one
-    /// that the level above gives next holds very many.
-    fn look_ahead<K, M>(&mut self, slots: &mut Slots<K, M>) {
-        for level in 1..LEVELS {
-            let Some((place, start)) = self.first_bucket_of(level) else { continue };
-            let known = self.ahead.iter().position(|ahead| ahead.of == place);
-            let number = known.or_else(|| {
-                self.ahead.push(Ahead::begin(place, start, self.elapsed)?);
-                Some(self.ahead.len() - 1)
-            });
-            if let Some(number) = number
-                && let Some(level) = &mut self.levels[level]
+    fn advance(&mut self, tick: u64) {
+        let before = mem::replace(&mut self.elapsed, tick);
+        let mut moved = Vec::new();
+        for (level, shift) in self.levels.iter_mut().zip((0..).step_by(BITS as usize)) {
+            let parent = before >> (shift + BITS) << (shift + BITS);
+            while level.occupied != 0 && parent | u64::from(level.occupied.trailing_zeros()) << shift <= tick
             {
-                self.ahead[number].advance(&mut level.buckets[place.bucket], slots);
+                level.occupied &= level.occupied - 1;
+                moved.push(level.buckets.remove(0).entries);
             }
         }
+        moved.into_iter().flat_map(Chunks::into_iter).for_each(|entry| self.place(entry));
     }
 }
 

@@ -1,14 +1,13 @@
 //! What queues hold on the heap, measured with an allocator that counts, for each thread by itself.
 
 use std::cell::RefCell;
+use std::hash::Hash;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_testkit::heap::{CountingAllocator, held};
-use pilothouse_workqueue::{
-    ItemExponentialFailureRateLimiter, Merge, Priority, Queue, RateLimiter, Timekeeper,
-};
+use pilothouse_workqueue::{ItemExponentialFailureRateLimiter, Merge, Priority, Queue, Timekeeper};
 use tokio::time::advance;
 
 #[global_allocator]
@@ -59,7 +58,7 @@ fn serve<M: Merge>(queue: &Queue<Arc<str>, M>) {
 }
 
 /// Half a minute after a burst a queue releases memory, when somebody waits for a key or reads a figure.
-async fn rest<M: Merge>(queue: &Queue<Arc<str>, M>) {
+async fn rest<K: Clone + Eq + Hash, M: Merge>(queue: &Queue<K, M>) {
     advance(Duration::from_secs(31)).await;
     black_box(queue.len());
 }
@@ -191,38 +190,41 @@ fn what_a_cancelled_delay_carried_is_dropped_at_once() {
     assert_eq!(Arc::strong_count(&load), 1);
 }
 
-#[test]
-fn a_failing_key_costs_43_bytes_at_a_million() {
-    const KEYS: usize = 1_000_000;
-    let keys = keys(KEYS);
-    let held = Held::start();
-    let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000));
-    keys.iter().for_each(|key| {
-        limiter.when(key);
-    });
-    held.assert_below(44 * KEYS, "a limiter with 1,000,000 failing keys of 16 bytes");
-    keys.iter().for_each(|key| limiter.forget(key));
-    held.assert_below(1024, "a limiter with none left");
-}
-
 /// As wide as the key of the host, `pilothouse_object::ObjectKey`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct HostKey(Arc<str>, u32);
 
-#[test]
-fn a_key_of_the_host_costs_70_bytes_queued_and_51_failing_at_a_million() {
+/// As wide as the payload of the host.
+#[derive(Clone, Copy, Default)]
+struct HostPayload(u16);
+
+impl Merge for HostPayload {
+    fn merge(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_of_the_host_costs_69_bytes_at_a_million_queued_or_failing_and_17_more_delayed() {
     const KEYS: usize = 1_000_000;
     let keys: Vec<HostKey> = keys(KEYS).into_iter().map(|key| HostKey(key, 7)).collect();
     let held = Held::start();
-    let queue: Queue<HostKey> = Queue::new();
-    keys.iter().for_each(|key| queue.add(key.clone()));
-    held.assert_below(70 * KEYS, "a queue of 1,000,000 keys of 24 bytes");
-    drop(queue);
-    let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000));
+    let limiter = ItemExponentialFailureRateLimiter::new(Duration::ZERO, Duration::ZERO);
+    let queue: Queue<HostKey, HostPayload> = Queue::with_rate_limiter(limiter);
     keys.iter().for_each(|key| {
-        limiter.when(key);
+        queue.add_rate_limited(key.clone(), HostPayload(1), Priority::NORMAL);
     });
-    held.assert_below(52 * KEYS, "a limiter with 1,000,000 failing keys of 24 bytes");
+    held.assert_below(69 * KEYS, "a queue of 1,000,000 keys of 24 bytes");
+    std::iter::from_fn(|| queue.try_get()).for_each(|item| queue.done(item));
+    held.assert_below(69 * KEYS, "1,000,000 failing keys");
+    keys.iter().for_each(|key| {
+        queue.add_after(key.clone(), HostPayload(1), Priority::NORMAL, Duration::from_secs(3600));
+    });
+    held.assert_below(86 * KEYS, "1,000,000 delayed and failing keys");
+    queue.shut_down();
+    keys.iter().for_each(|key| queue.forget(key));
+    rest(&queue).await;
+    held.assert_below(1536, "a queue that forgot 1,000,000 keys");
 }
 
 #[test]

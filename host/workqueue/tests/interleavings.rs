@@ -12,8 +12,9 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
+use std::time::Duration;
 
-use pilothouse_workqueue::{Item, Priority, Queue, Timekeeper, WorkerCount};
+use pilothouse_workqueue::{Item, Priority, Queue, Timekeeper, Verdict, WorkerCount};
 use shuttle::future::{block_on, yield_now};
 use shuttle::sync::Mutex;
 use shuttle::thread::{self, JoinHandle};
@@ -95,6 +96,39 @@ fn no_key_is_with_two_workers_and_no_add_is_lost() {
                     ledgers[key].add(&queue, key, priority);
                 }
             })
+        });
+        join(producers);
+        block_on(queue.shut_down_with_drain());
+        join(workers);
+        assert!(ledgers.iter().all(Ledger::is_settled), "an add was not followed by a run");
+        assert_eq!(runs(&*ledgers) as u64, queue.stats().adds, "one run for each add that asked for one");
+    });
+}
+
+/// Takes keys until there will be none, each as the one before is given back; a key is run twice for its first add.
+async fn work_fused(queue: Queue<usize>, ledgers: Arc<[Ledger; 2]>) {
+    let mut next = queue.get().await;
+    while let Some(mut item) = next {
+        let ledger = &ledgers[item.key];
+        ledger.run().await;
+        next = if ledger.runs.load(Ordering::SeqCst) == 1 {
+            queue.finish(&mut item, Verdict::After(Duration::ZERO));
+            queue.get().await
+        } else {
+            queue.next(item).await
+        };
+    }
+}
+
+#[test]
+fn fused_calls_leave_no_add_and_no_worker_behind() {
+    explore(|| {
+        let queue: Queue<usize> = Queue::new();
+        let ledgers = ledgers::<2>();
+        let workers = [(); 2].map(|()| spawn(work_fused(queue.clone(), Arc::clone(&ledgers))));
+        let producers = [Priority::NORMAL, Priority::LOW].map(|priority| {
+            let (queue, ledgers) = (queue.clone(), Arc::clone(&ledgers));
+            thread::spawn(move || [0, 1].map(|key| ledgers[key].add(&queue, key, priority)))
         });
         join(producers);
         block_on(queue.shut_down_with_drain());

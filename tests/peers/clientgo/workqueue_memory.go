@@ -25,10 +25,21 @@ func (c contender[T]) queued() map[string]float64 {
 
 // delayed is the memory of a million keys that wait for a time.
 func (c contender[T]) delayed() map[string]float64 {
+	return c.waiting(nil, func(queue clientgo.TypedRateLimitingInterface[T], key T) { queue.AddAfter(key, far) })
+}
+
+// failing is the memory of a million keys that failed and wait for their next try.
+func (c contender[T]) failing() map[string]float64 {
+	limiter := clientgo.NewTypedItemExponentialFailureRateLimiter[T](far, 1000*far)
+	return c.waiting(limiter, func(queue clientgo.TypedRateLimitingInterface[T], key T) { queue.AddRateLimited(key) })
+}
+
+// waiting is the memory of a million keys that add makes wait.
+func (c contender[T]) waiting(limiter clientgo.TypedRateLimiter[T], add func(clientgo.TypedRateLimitingInterface[T], T)) map[string]float64 {
 	return c.memory(func(keys []T) any {
-		queue := c.open(nil)
+		queue := c.open(limiter)
 		for _, key := range keys {
-			queue.AddAfter(key, far)
+			add(queue, key)
 		}
 		// Comes out when all before it were taken in.
 		last := c.key(len(keys))
@@ -38,17 +49,6 @@ func (c contender[T]) delayed() map[string]float64 {
 		queue.Done(key)
 		settle(queue)
 		return queue
-	})
-}
-
-// failing is the memory of a limiter that was asked for a million keys.
-func (c contender[T]) failing() map[string]float64 {
-	return c.memory(func(keys []T) any {
-		limiter := clientgo.NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, 1000*time.Second)
-		for _, key := range keys {
-			_ = limiter.When(key)
-		}
-		return limiter
 	})
 }
 

@@ -33,7 +33,7 @@ use crate::dispatch::backfill::{Backfill, PORTION};
 use crate::dispatch::guest_state::GuestState;
 use crate::dispatch::instance_pool::{InstancePool, Tenant};
 use crate::dispatch::leadership_gate::LeadershipGate;
-use crate::dispatch::limiter::PluginLimiter;
+use crate::dispatch::limiter;
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::worker::{self, BatchSize};
 use crate::dispatch::writes::Writes;
@@ -91,7 +91,6 @@ pub(crate) struct Plugin {
     schedules: PluginSchedules,
     gate: Arc<LeadershipGate>,
     backfill: Backfill,
-    limiter: PluginLimiter,
     metrics: PluginMetrics,
     writes: Arc<Writes>,
     events: Arc<PluginEvents>,
@@ -147,7 +146,6 @@ impl Plugin {
         } = host.clone();
         // One account for all plugins that have the name one after the other.
         let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
-        let limiter = PluginLimiter::default();
         let name = Arc::from(name);
         let is_standby = !election.was_elected();
         let workers = Arc::new(WorkerCount::default());
@@ -159,7 +157,7 @@ impl Plugin {
             };
             let queue = Queue::builder()
                 .name(Arc::clone(&name))
-                .rate_limiter(limiter.clone())
+                .rate_limiter(limiter::build(&pilothouse_plugin::RateLimiter::default()))
                 .build_with_hook(&timekeeper, hook);
             let gate = if is_standby {
                 LeadershipGate::closed(&name, &queue, metrics.remembered(&name))
@@ -185,7 +183,6 @@ impl Plugin {
                 queue,
                 gate: Arc::new(gate),
                 backfill: Backfill::default(),
-                limiter,
                 writes: Arc::default(),
                 tasks: TaskTracker::new(),
                 election,
@@ -348,7 +345,7 @@ impl Plugin {
         self.metrics.max_concurrent.set(i64::from(next.max_concurrent));
         self.metrics.generation.set(i64::try_from(next.number).unwrap_or(i64::MAX));
         self.log_limit.change(next.limits.log_bytes);
-        self.limiter.replace(&next.description.rate_limiter);
+        self.queue.set_rate_limiter(limiter::build(&next.description.rate_limiter));
         self.events.speak_as(next.number, next.imports.api_calls.client.clone(), next.event_qps);
         let before = self.current.swap(Some(Arc::clone(&next)));
         // A write that the generation before still makes to a kind that only it watched is not tracked.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use pilothouse_workqueue::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, Queue, RateLimiter,
-    parallelize_until,
+    Verdict, parallelize_until,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +36,15 @@ pub(crate) struct Scenario {
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "add, try_get, done: one key", operations: 10_000, run: add_get_done },
     Scenario { name: "add, get, done: one key", operations: 10_000, run: add_await_done },
+    Scenario { name: "add, next: two keys", operations: 10_000, run: add_next },
+    Scenario { name: "add, try_get, done: one key, metrics on", operations: 10_000, run: add_get_done_named },
+    Scenario {
+        name: "add, try_get, finish with a retry, cancel_delayed",
+        operations: 10_000,
+        run: fail_and_finish,
+    },
+    Scenario { name: "add, try_get, finish: one key", operations: 10_000, run: add_get_finish },
+    Scenario { name: "add_batch, get_batch, done_batch: of 50, a key", operations: 10_000, run: batches },
     Scenario { name: "add: a key that waits (merge)", operations: 10_000, run: merge },
     Scenario { name: "add_with: a higher priority", operations: RAISED / 2, run: raise },
     Scenario { name: "add_after, cancel_delayed", operations: 10_000, run: delay_and_cancel },
@@ -69,9 +78,9 @@ fn in_turn() -> Vec<Key> {
 }
 
 /// The default limiter of controllers, but that no delay can end before it is cancelled: valgrind is slow.
-fn limiter() -> MaxOfRateLimiter<Key> {
+fn limiter() -> MaxOfRateLimiter {
     MaxOfRateLimiter::new([
-        Box::new(ItemExponentialFailureRateLimiter::new(HOUR, 2 * HOUR)) as Box<dyn RateLimiter<Key>>,
+        Box::new(ItemExponentialFailureRateLimiter::new(HOUR, 2 * HOUR)) as Box<dyn RateLimiter>,
         Box::new(BucketRateLimiter::new(10.0, 100)),
     ])
 }
@@ -88,11 +97,67 @@ fn with_delayed_others() -> Queue<Key> {
 }
 
 fn add_get_done(operations: usize) {
-    let (queue, key) = (Queue::<Key>::new(), key(1));
+    add_get_done_of(&Queue::new(), operations);
+}
+
+fn add_get_done_named(operations: usize) {
+    add_get_done_of(&Queue::builder().name("named").build(), operations);
+}
+
+fn add_get_done_of(queue: &Queue<Key>, operations: usize) {
+    let key = key(1);
     for _ in 0..operations {
         queue.add(Arc::clone(&key));
         let item = queue.try_get().expect("just added");
         queue.done(item);
+    }
+}
+
+fn add_get_finish(operations: usize) {
+    let (queue, key) = (Queue::<Key>::new(), key(1));
+    for _ in 0..operations {
+        queue.add(Arc::clone(&key));
+        let mut item = queue.try_get().expect("just added");
+        queue.finish(&mut item, Verdict::Done);
+    }
+}
+
+fn fail_and_finish(operations: usize) {
+    let (queue, keys) = (with_delayed_others(), in_turn());
+    for key in keys.iter().cycle().take(operations) {
+        queue.add(Arc::clone(key));
+        let mut item = queue.try_get().expect("just added");
+        queue.finish(&mut item, Verdict::Retry { at_least: Duration::ZERO });
+        assert!(queue.cancel_delayed(key));
+    }
+}
+
+/// Each key is added while the other one is with the worker.
+fn add_next(operations: usize) {
+    let (queue, keys) = (Queue::<Key>::new(), keys(2));
+    let mut context = Context::from_waker(Waker::noop());
+    queue.add(Arc::clone(&keys[1]));
+    let mut item = queue.try_get();
+    for key in keys.iter().cycle().take(operations) {
+        queue.add(Arc::clone(key));
+        let before = item.take().expect("just taken");
+        let Poll::Ready(next) = pin!(queue.next(before)).poll(&mut context) else { panic!("just added") };
+        item = next;
+    }
+}
+
+/// Keys of a batch.
+const BATCH: usize = 50;
+
+fn batches(operations: usize) {
+    let (queue, keys) = (Queue::<Key>::new(), keys(BATCH));
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..operations / BATCH {
+        queue.add_batch(keys.iter().map(|key| (Arc::clone(key), (), Priority::NORMAL)));
+        let Poll::Ready(items) = pin!(queue.get_batch(BATCH)).poll(&mut context) else {
+            panic!("just added")
+        };
+        queue.done_batch(items);
     }
 }
 

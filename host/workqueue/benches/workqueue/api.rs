@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_workqueue as workqueue;
-pub(crate) use pilothouse_workqueue::{ItemExponentialFailureRateLimiter, Priority, RateLimiter};
+use pilothouse_workqueue::Verdict;
+pub(crate) use pilothouse_workqueue::{ItemExponentialFailureRateLimiter, Priority};
 
 /// The text of the host's keys: `namespace/name`.
 pub(crate) type Key = Arc<str>;
@@ -33,7 +34,7 @@ pub(crate) fn limited(base: Duration) -> Queue {
 }
 
 /// As the peers' of controllers, with this base.
-pub(crate) fn limiter(base: Duration) -> ItemExponentialFailureRateLimiter<Key> {
+fn limiter(base: Duration) -> ItemExponentialFailureRateLimiter {
     ItemExponentialFailureRateLimiter::new(base, Duration::from_secs(1000))
 }
 
@@ -41,6 +42,19 @@ pub(crate) fn limiter(base: Duration) -> ItemExponentialFailureRateLimiter<Key> 
 #[inline]
 pub(crate) fn done(queue: &Queue, item: Item) {
     queue.done(item);
+}
+
+/// Gives a key back, and forgets its failures.
+pub(crate) fn forget_and_done(queue: &Queue, mut item: Item) {
+    queue.finish(&mut item, Verdict::Done);
+}
+
+/// Gives a key back, if there is one, and waits for the next.
+pub(crate) async fn next(queue: &Queue, item: Option<Item>) -> Option<Item> {
+    match item {
+        Some(item) => queue.next(item).await,
+        None => queue.get().await,
+    }
 }
 
 /// Adds keys that come together.
@@ -54,7 +68,7 @@ pub(crate) async fn get_batch(queue: &Queue, most: usize) -> Vec<Item> {
 }
 
 /// Gives keys back together.
-pub(crate) fn done_batch(queue: &Queue, items: Vec<Item>) {
+pub(crate) fn done_batch(queue: &Queue, items: impl IntoIterator<Item = Item>) {
     queue.done_batch(items);
 }
 

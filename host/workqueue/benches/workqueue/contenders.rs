@@ -32,6 +32,8 @@ pub(crate) const PLAIN: Contender = ours("plain");
 pub(crate) const NAMED: Contender = ours("named");
 /// Ours, with keys taken in batches.
 pub(crate) const BATCHES: Contender = ours("batches");
+/// Ours, with the calls that do several things under one lock.
+pub(crate) const FUSED: Contender = ours("fused");
 /// Ours, with a thread for each producer and consumer instead of a task.
 pub(crate) const THREADS: Contender = ours("threads");
 /// Ours, with hooks that start workers.

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use pilothouse_bench::{Aim, Report};
 
-use crate::api::{PRIORITIES, add_batch, done, done_batch, get_batch, keys};
+use crate::api::{PRIORITIES, add_batch, done, done_batch, get_batch, keys, next};
 use crate::contenders::{
-    BATCHES, CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, NAMED, PLAIN, PRIORITY, PRIORITY_METRICS, Table,
+    BATCHES, CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, FUSED, NAMED, PLAIN, PRIORITY,
+    PRIORITY_METRICS, Table,
 };
 use crate::measure::{CYCLES, Figures, KEYS_IN_TURN, Variant, figures, per, single};
 
@@ -21,13 +22,17 @@ pub(crate) fn cycle(variant: Variant) -> anyhow::Result<Figures> {
     let runtime = single()?;
     let (waited, ranked) = runtime.block_on(async {
         let began = Instant::now();
+        let mut item = None;
         for n in 0..CYCLES {
             queue.add(Arc::clone(&keys[n % KEYS_IN_TURN]));
-            if let Some(item) = queue.get().await {
+            if variant.fused {
+                item = next(&queue, item).await;
+            } else if let Some(item) = queue.get().await {
                 done(&queue, item);
             }
         }
         let waited = per(began.elapsed(), CYCLES);
+        done_batch(&queue, item);
         let began = Instant::now();
         for n in 0..CYCLES {
             queue.add_with(Arc::clone(&keys[n % KEYS_IN_TURN]), (), PRIORITIES[n % PRIORITIES.len()]);
@@ -97,11 +102,13 @@ pub(crate) fn priorities(variant: Variant) -> anyhow::Result<Figures> {
 }
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
-    let all = [PLAIN, NAMED, CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, PRIORITY, PRIORITY_METRICS];
+    let all =
+        [PLAIN, FUSED, NAMED, CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, PRIORITY, PRIORITY_METRICS];
     let mut table = Table::race(report, "cycle", RUNS, &all)?;
     let (unit, plain) = ("ns/cycle", "add, get, done on one thread");
     let ns = (unit, "ns");
     table.row(plain, ns, PLAIN, &[CLIENT_GO], Aim::Ratio(4.0))?;
+    table.row("add, next on one thread", ns, FUSED, &[CLIENT_GO], Aim::Ratio(4.0))?;
     table.row(&format!("{plain}, beside string keys"), ns, PLAIN, &[CLIENT_GO_STRINGS], Aim::Shown)?;
     table.row(&format!("{plain}, metrics on"), ns, NAMED, &[CLIENT_GO_METRICS], Aim::Ratio(4.0))?;
     table.row(&format!("{plain}, beside priority queue"), ns, PLAIN, &[PRIORITY], Aim::Ratio(30.0))?;

@@ -40,18 +40,21 @@ pub(crate) struct Variant {
     pub(crate) batch: usize,
     /// With threads instead of tasks.
     pub(crate) threads: bool,
+    /// With `next` and `finish` instead of `done`, `get` and `forget`.
+    pub(crate) fused: bool,
     /// Many queues have hooks that start a worker for a key, instead of a task each.
     pub(crate) hooks: bool,
 }
 
 impl Variant {
     fn parse(queue: &str) -> anyhow::Result<Self> {
-        let plain = Self { open: unnamed, batch: 1, threads: false, hooks: false };
+        let plain = Self { open: unnamed, batch: 1, threads: false, fused: false, hooks: false };
         Ok(match queue {
             "plain" => plain,
             "named" => Self { open: named, ..plain },
             "batches" => Self { batch: BATCH, ..plain },
             "threads" => Self { threads: true, ..plain },
+            "fused" => Self { fused: true, ..plain },
             "hooks" => Self { hooks: true, ..plain },
             _ => bail!("unknown queue {queue:?}"),
         })
@@ -70,7 +73,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
             "bursts" => cycle::bursts(variant)?,
             "priorities" => cycle::priorities(variant)?,
             "contended" => contended::measure(variant)?,
-            "limited" => limited::measure()?,
+            "limited" => limited::measure(variant)?,
             "fill" => fill::measure(variant)?,
             "queued" => memory::queued(variant),
             "delayed" => memory::delayed(variant),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pilothouse_bench::{Aim, Report, usage};
 
-use crate::api::{Key, NORMAL, RateLimiter, keys, limiter};
+use crate::api::{Key, NORMAL, keys, limited};
 use crate::contenders::{CLIENT_GO, CLIENT_GO_STRINGS, Contender, PLAIN, PRIORITY, Table};
 use crate::measure::{Figures, MILLION, Variant, figures};
 
@@ -34,13 +34,14 @@ pub(crate) fn delayed(variant: Variant) -> Figures {
     })
 }
 
+/// Keys that failed and wait for their next try.
 pub(crate) fn failing() -> Figures {
     memory(|keys| {
-        let limiter = limiter(Duration::from_millis(1));
+        let queue = limited(FAR);
         for key in keys {
-            let _ = limiter.when(key);
+            queue.add_rate_limited(Arc::clone(key), (), NORMAL);
         }
-        limiter
+        queue
     })
 }
 
@@ -58,18 +59,12 @@ fn memory<T>(hold: impl FnOnce(&[Key]) -> T) -> Figures {
 }
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
+    let peers = [CLIENT_GO, CLIENT_GO_STRINGS, PRIORITY];
     for scenario in ["queued", "delayed", "failing"] {
-        let peers: &[Contender] = match scenario {
-            // The priority queue has client-go's limiters.
-            "failing" => &[CLIENT_GO, CLIENT_GO_STRINGS],
-            _ => &[CLIENT_GO, CLIENT_GO_STRINGS, PRIORITY],
-        };
-        let mut table = Table::race(report, scenario, RUNS, &[&[PLAIN], peers].concat())?;
+        let mut table = Table::race(report, scenario, RUNS, &[&[PLAIN], &peers[..]].concat())?;
         rows(&mut table, scenario, "", CLIENT_GO, Aim::Ratio(2.0))?;
         rows(&mut table, scenario, " beside string keys", CLIENT_GO_STRINGS, Aim::Shown)?;
-        if peers.contains(&PRIORITY) {
-            rows(&mut table, scenario, " beside priority queue", PRIORITY, Aim::Ratio(5.0))?;
-        }
+        rows(&mut table, scenario, " beside priority queue", PRIORITY, Aim::Ratio(5.0))?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! [`BucketRateLimiter`]: so many tries a second for all keys together.
 //!
 //! Invariant: each `when` takes one token, into debt if need be, and waits until the debt would be paid; so tries
-//! are spaced as if each had waited for its token. A reservation is consumed even if the key is forgotten. One half
+//! are spaced as if each had waited for its token. A reservation is kept when the key is forgotten. One half
 //! of the default limiter.
 
 use std::time::Duration;
@@ -60,19 +60,13 @@ impl BucketRateLimiter {
     }
 }
 
-impl<K> RateLimiter<K> for BucketRateLimiter {
-    fn when(&self, _: &K) -> Duration {
+impl RateLimiter for BucketRateLimiter {
+    fn when(&self, _: u32) -> Duration {
         self.reserve()
     }
 
-    fn when_all(&self, keys: &[&K]) -> Vec<Duration> {
-        if keys.is_empty() { Vec::new() } else { vec![self.reserve(); keys.len()] }
-    }
-
-    fn forget(&self, _: &K) {}
-
-    fn num_requeues(&self, _: &K) -> u32 {
-        0
+    fn when_all(&self, failures: &[u32]) -> Vec<Duration> {
+        if failures.is_empty() { Vec::new() } else { vec![self.reserve(); failures.len()] }
     }
 
     fn clear(&self) {

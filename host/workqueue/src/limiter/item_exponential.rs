@@ -3,31 +3,27 @@
 //! Invariant: the n-th failure since the key was forgotten (from 0) waits min(base · 2ⁿ, max), whatever n is. One half
 //! of the default limiter.
 
-use std::hash::Hash;
 use std::time::Duration;
 
-use super::{FOREVER, RateLimiter, failures::Failures};
+use super::{FOREVER, RateLimiter};
 
 /// Waits `base · 2ⁿ`, `max` at most, where n is the number of failures of the key before this one.
-#[derive(Debug)]
-pub struct ItemExponentialFailureRateLimiter<K> {
-    failures: Failures<K>,
+#[derive(Debug, Clone, Copy)]
+pub struct ItemExponentialFailureRateLimiter {
     base: Duration,
     max: Duration,
 }
 
-impl<K: Clone + Eq + Hash> ItemExponentialFailureRateLimiter<K> {
-    /// The first failure of a key waits `base`, none waits longer than `max`. A key that does not fail for twice `max`, or
-    /// an hour if that is longer, is forgotten.
+impl ItemExponentialFailureRateLimiter {
+    /// The first failure of a key waits `base`, none waits longer than `max`.
     #[must_use]
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { failures: Failures::new(max), base, max }
+        Self { base, max }
     }
 }
 
-impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponentialFailureRateLimiter<K> {
-    fn when(&self, key: &K) -> Duration {
-        let failures = self.failures.count(key);
+impl RateLimiter for ItemExponentialFailureRateLimiter {
+    fn when(&self, failures: u32) -> Duration {
         let exponent = i32::try_from(failures).unwrap_or(i32::MAX);
         // In floating point, as client-go has it: a large exponent gives infinity instead of a wrapped delay.
         let nanos = self.base.as_nanos() as f64 * 2_f64.powi(exponent);
@@ -36,17 +32,5 @@ impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponentialFailureRateL
         }
         // Zero times infinity is no number, which the conversion takes for zero: a base of zero never waits.
         Duration::from_nanos(nanos as u64).min(self.max)
-    }
-
-    fn forget(&self, key: &K) {
-        self.failures.forget(key);
-    }
-
-    fn num_requeues(&self, key: &K) -> u32 {
-        self.failures.get(key)
-    }
-
-    fn clear(&self) {
-        self.failures.clear();
     }
 }

@@ -1,6 +1,6 @@
 //! [`MaxOfRateLimiter`]: the strictest of several limiters.
 //!
-//! Invariant: every limiter is asked every time, so each keeps its own count. What the default limiter is made of.
+//! Invariant: every limiter is asked every time, so each makes its reservations. What the default limiter is made of.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,47 +8,37 @@ use std::time::Duration;
 use super::RateLimiter;
 
 /// Waits as long as the one of its limiters that waits longest.
-pub struct MaxOfRateLimiter<K> {
-    limiters: Box<[Box<dyn RateLimiter<K>>]>,
+pub struct MaxOfRateLimiter {
+    limiters: Box<[Box<dyn RateLimiter>]>,
 }
 
-impl<K> MaxOfRateLimiter<K> {
+impl MaxOfRateLimiter {
     /// Asks all of `limiters`. Without any, nothing waits.
     #[must_use]
-    pub fn new(limiters: impl IntoIterator<Item = Box<dyn RateLimiter<K>>>) -> Self {
+    pub fn new(limiters: impl IntoIterator<Item = Box<dyn RateLimiter>>) -> Self {
         Self { limiters: limiters.into_iter().collect() }
     }
 }
 
-impl<K> fmt::Debug for MaxOfRateLimiter<K> {
+impl fmt::Debug for MaxOfRateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MaxOfRateLimiter").field("limiters", &self.limiters.len()).finish()
     }
 }
 
-impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
-    fn when(&self, key: &K) -> Duration {
-        self.limiters.iter().map(|limiter| limiter.when(key)).max().unwrap_or_default()
+impl RateLimiter for MaxOfRateLimiter {
+    fn when(&self, failures: u32) -> Duration {
+        self.limiters.iter().map(|limiter| limiter.when(failures)).max().unwrap_or_default()
     }
 
-    fn when_all(&self, keys: &[&K]) -> Vec<Duration> {
-        let mut longest = vec![Duration::ZERO; keys.len()];
+    fn when_all(&self, failures: &[u32]) -> Vec<Duration> {
+        let mut longest = vec![Duration::ZERO; failures.len()];
         for limiter in &self.limiters {
-            for (longest, delay) in longest.iter_mut().zip(limiter.when_all(keys)) {
+            for (longest, delay) in longest.iter_mut().zip(limiter.when_all(failures)) {
                 *longest = delay.max(*longest);
             }
         }
         longest
-    }
-
-    fn forget(&self, key: &K) {
-        for limiter in &self.limiters {
-            limiter.forget(key);
-        }
-    }
-
-    fn num_requeues(&self, key: &K) -> u32 {
-        self.limiters.iter().map(|limiter| limiter.num_requeues(key)).max().unwrap_or_default()
     }
 
     fn clear(&self) {

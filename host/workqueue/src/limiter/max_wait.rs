@@ -1,6 +1,6 @@
 //! [`WithMaxWait`]: another limiter, with an upper bound.
 //!
-//! Invariant: only the answer is bounded; what the other limiter counts or reserves is not. Chosen by the owner of a
+//! Invariant: only the answer is bounded; what the other limiter reserves is not. Chosen by the owner of a
 //! queue.
 
 use std::time::Duration;
@@ -22,21 +22,13 @@ impl<L> WithMaxWait<L> {
     }
 }
 
-impl<K, L: RateLimiter<K>> RateLimiter<K> for WithMaxWait<L> {
-    fn when(&self, key: &K) -> Duration {
-        self.limiter.when(key).min(self.max)
+impl<L: RateLimiter> RateLimiter for WithMaxWait<L> {
+    fn when(&self, failures: u32) -> Duration {
+        self.limiter.when(failures).min(self.max)
     }
 
-    fn when_all(&self, keys: &[&K]) -> Vec<Duration> {
-        self.limiter.when_all(keys).into_iter().map(|delay| delay.min(self.max)).collect()
-    }
-
-    fn forget(&self, key: &K) {
-        self.limiter.forget(key);
-    }
-
-    fn num_requeues(&self, key: &K) -> u32 {
-        self.limiter.num_requeues(key)
+    fn when_all(&self, failures: &[u32]) -> Vec<Duration> {
+        self.limiter.when_all(failures).into_iter().map(|delay| delay.min(self.max)).collect()
     }
 
     fn clear(&self) {

@@ -1,17 +1,15 @@
 //! Rate limiters: how long a key waits before it is tried again.
 //!
-//! Invariants: a limiter decides only how long, it holds no timers; `when` counts one failure (or one reservation),
-//! `forget` undoes all of a key's; nothing overflows, the longest delay is [`FOREVER`]. Called by the queue in
-//! `add_rate_limited`, `forget`, `num_requeues` and `release_backoff`, outside the queue's lock.
+//! Invariants: a limiter decides only how long, from how often the key has failed; the queue counts failures and keeps the
+//! time. Nothing overflows, the longest delay is [`FOREVER`]. Called by the queue in `add_rate_limited`, `finish` and
+//! `release_backoff`, under the queue's lock.
 
 mod bucket;
-mod failures;
 mod item_exponential;
 mod item_fast_slow;
 mod max_of;
 mod max_wait;
 
-use std::hash::Hash;
 use std::time::Duration;
 
 pub use bucket::BucketRateLimiter;
@@ -23,39 +21,26 @@ pub use max_wait::WithMaxWait;
 /// The longest delay client-go's arithmetic knows: 2^63 - 1 ns, 292 years.
 pub(crate) const FOREVER: Duration = Duration::from_nanos(i64::MAX as u64);
 
-/// Decides how long a key waits before its next try. Shared by the threads that use a queue.
-pub trait RateLimiter<K>: Send + Sync {
-    /// Counts one more try of the key and returns how long it has to wait for it.
-    fn when(&self, key: &K) -> Duration;
-    /// Counts one more try of each key, and returns how long each has to wait for it. The keys failed together, in one call
-    /// say: a limit of all keys together counts one try.
-    fn when_all(&self, keys: &[&K]) -> Vec<Duration> {
-        keys.iter().map(|key| self.when(key)).collect()
+/// Decides how long a key waits before its next try. It must not call the queue that asks it.
+pub trait RateLimiter: Send + Sync {
+    /// How long a key waits that failed this many times before. A limit of all keys together counts one try.
+    fn when(&self, failures: u32) -> Duration;
+    /// How long each of these keys waits. They failed together, in one call say: a limit of all keys together counts one
+    /// try.
+    fn when_all(&self, failures: &[u32]) -> Vec<Duration> {
+        failures.iter().map(|&failures| self.when(failures)).collect()
     }
-    /// Forgets the key: the next `when` answers as the first did. Releases its memory.
-    fn forget(&self, key: &K);
-    /// How many tries of the key have been counted since it was forgotten; 0 for a limiter that does not tell keys
-    /// apart.
-    fn num_requeues(&self, key: &K) -> u32;
-    /// Forgets everything: all keys, and reservations made.
-    fn clear(&self);
+    /// Forgets reservations made.
+    fn clear(&self) {}
 }
 
-impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
-    fn when(&self, key: &K) -> Duration {
-        (**self).when(key)
+impl<L: RateLimiter + ?Sized> RateLimiter for Box<L> {
+    fn when(&self, failures: u32) -> Duration {
+        (**self).when(failures)
     }
 
-    fn when_all(&self, keys: &[&K]) -> Vec<Duration> {
-        (**self).when_all(keys)
-    }
-
-    fn forget(&self, key: &K) {
-        (**self).forget(key);
-    }
-
-    fn num_requeues(&self, key: &K) -> u32 {
-        (**self).num_requeues(key)
+    fn when_all(&self, failures: &[u32]) -> Vec<Duration> {
+        (**self).when_all(failures)
     }
 
     fn clear(&self) {
@@ -65,17 +50,17 @@ impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
 
 /// Per key 1 ms doubled with each failure up to 1000 s, client-go's `DefaultItemBasedRateLimiter`.
 #[must_use]
-pub fn default_item_based_rate_limiter<K: Clone + Eq + Hash>() -> ItemExponentialFailureRateLimiter<K> {
+pub fn default_item_based_rate_limiter() -> ItemExponentialFailureRateLimiter {
     ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1000))
 }
 
 /// The default of controllers: per key 5 ms doubled with each failure up to 1000 s, and for all
 /// keys together 10 a second after a burst of 100; the longer of the two.
 #[must_use]
-pub fn default_controller_rate_limiter<K: Clone + Eq + Hash + Send + 'static>() -> MaxOfRateLimiter<K> {
+pub fn default_controller_rate_limiter() -> MaxOfRateLimiter {
     MaxOfRateLimiter::new([
         Box::new(ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000)))
-            as Box<dyn RateLimiter<K>>,
+            as Box<dyn RateLimiter>,
         Box::new(BucketRateLimiter::new(10.0, 100)),
     ])
 }

@@ -38,7 +38,7 @@ impl<K, M> State<K, M> {
     }
 
     fn is_at_rest(&self) -> bool {
-        self.ready.is_empty() && self.wheel.is_empty() && self.processing.is_empty()
+        self.ready.is_empty() && self.wheel.is_empty() && self.processing == 0
     }
 
     /// Wakes drains and closed-out workers if the end has come. To be called after each removal.
@@ -57,9 +57,8 @@ impl<K, M> State<K, M> {
 }
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
-    /// Takes no further adds and drops delayed keys; returns their payloads, to be dropped without the lock.
+    /// Takes no further adds and drops delayed keys that are not due; returns their payloads, to be dropped without the lock.
     pub(crate) fn shut_down(&mut self) -> Vec<M> {
-        self.catch_up_exactly();
         self.phase = Phase::Shut;
         self.shut_downs = self.shut_downs.wrapping_add(1);
         let payloads = self.drop_delays();
@@ -70,7 +69,6 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Takes no further adds and keeps delayed keys; returns the number of plain shut-downs so far.
     pub(crate) fn drain(&mut self) -> u32 {
-        self.catch_up_exactly();
         if self.phase == Phase::Open {
             self.phase = Phase::Draining;
         }

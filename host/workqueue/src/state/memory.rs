@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::State;
 use crate::Merge;
 use crate::clock::{self, Nanos};
+use crate::wheel::Entry;
 
 /// How long unused memory is kept for the next burst.
 const KEPT: Duration = Duration::from_secs(30);
@@ -47,13 +48,20 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         if !self.slots.is_sparse() {
             return;
         }
+        // Before slots move: entries of delays that have ended name slots that may be gone afterwards.
+        let live = self.live_delays();
         let numbers = self.slots.compact();
+        let new = |slot: u32| numbers[slot as usize];
         self.ready.rename(&numbers);
-        self.processing.ends.rename(&numbers);
-        self.wheel.rename(&numbers, &mut self.slots);
+        self.failed.rename(&numbers);
+        self.wheel.refill(live.into_iter().map(|entry| Entry { slot: new(entry.slot), ..entry }));
+        let beside = mem::take(&mut self.beside).into_iter();
+        self.beside = beside.map(|(slot, delay)| (new(slot), delay)).collect();
         if let Some(measures) = &mut self.measures {
+            measures.running.iter_mut().for_each(|slot| *slot = new(*slot));
+            measures.running.shrink_to_fit();
             let again_since = mem::take(&mut measures.again_since).into_iter();
-            measures.again_since = again_since.map(|(slot, since)| (numbers[slot as usize], since)).collect();
+            measures.again_since = again_since.map(|(slot, since)| (new(slot), since)).collect();
         }
     }
 }

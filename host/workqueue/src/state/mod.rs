@@ -8,27 +8,33 @@
 //! - For each key that joins `ready` one future that waits in `get` is notified, or else the hook is called.
 //!
 //! Called by `queue`, the timekeeper and the futures in `get` and `drain`, through `Shared::locked`, which calls the wakers that
-//! are collected in `wakes`. Delays are in `delays`, the end of a queue in `closing`, sleeping workers in `waiting`, memory in `memory`.
+//! are collected in `wakes`. Delays are in `delays`, failures in `failures`, the
+//! end of a run in `finish`, that of a queue in `closing`, sleeping workers in `waiting`, memory in `memory`.
 
 mod closing;
 mod delays;
+mod failures;
+mod finish;
 mod memory;
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::mem;
 use std::time::Duration;
 
 use crate::classes::Classes;
 use crate::clock::{Nanos, Reader};
+use crate::limiter::RateLimiter;
 use crate::shared::Settings;
 use crate::sleepers::Sleepers;
-use crate::slots::{Hash32, List, Slot, SlotState, Slots};
+use crate::slots::{Hash32, List, SlotState, Slots};
 use crate::stats::Measures;
 use crate::waiters::{Waiters, Wakes};
 use crate::wheel::Wheel;
 use crate::{Item, Merge, Priority, QueueStats};
 use closing::Phase;
+use delays::Delay;
 use waiting::HookState;
 
 /// A call that adds a key.
@@ -62,7 +68,8 @@ pub(crate) enum Take<K, M> {
 pub(crate) struct State<K, M> {
     slots: Slots<K, M>,
     ready: Classes<K>,
-    processing: List,
+    /// Number of keys that are with a worker.
+    processing: usize,
     phase: Phase,
     adds: u64,
     /// The order of ready keys where time is not measured.
@@ -75,6 +82,13 @@ pub(crate) struct State<K, M> {
     /// To be called when the mutex is free.
     pub(crate) wakes: Wakes,
     wheel: Wheel,
+    /// The delays of keys that are also ready or running, by slot.
+    beside: BTreeMap<u32, Delay<M>>,
+    /// Number of keys with failures.
+    failing: usize,
+    /// Keys with failures that wait for nothing.
+    failed: List,
+    limiter: Box<dyn RateLimiter>,
     clock: Reader,
     /// Number of keys that are dirty and processing.
     again: usize,
@@ -87,13 +101,17 @@ pub(crate) struct State<K, M> {
 }
 
 impl<K, M> State<K, M> {
-    pub(crate) fn new(settings: &Settings<K>) -> Self {
+    pub(crate) fn new(settings: &Settings<K>, limiter: Box<dyn RateLimiter>) -> Self {
         Self {
             slots: Slots::new(settings.hasher.clone()),
             ready: Classes::new(settings.group.clone()),
-            processing: List::EMPTY,
+            processing: 0,
             again: 0,
             wheel: Wheel::default(),
+            beside: BTreeMap::new(),
+            failing: 0,
+            failed: List::EMPTY,
+            limiter,
             clock: Reader::new(settings.clock),
             sequence: 0,
             phase: Phase::Open,
@@ -119,13 +137,19 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
         self.catch_up();
         let Add { hash, key, payload, priority, coalesce } = add;
-        let index = self.slots.find_or_insert(hash, key);
-        if coalesce && let Some(delay) = self.delay_of(index) {
-            self.end_delay(delay, payload, priority);
-            return true;
-        }
-        self.make_ready(index, payload, priority, None);
+        let own = self.slots.find_or_insert(hash, key);
+        self.add_at(own, payload, priority, coalesce);
         true
+    }
+
+    /// Adds the key of a slot.
+    #[inline]
+    fn add_at(&mut self, own: u32, payload: M, priority: Priority, coalesce: bool) {
+        if coalesce && self.deadline_of(own).is_some() {
+            self.end_delay(own, payload, priority);
+        } else {
+            self.make_ready(own, payload, priority, None);
+        }
     }
 
     /// Takes the next key, if any.
@@ -135,65 +159,30 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         let Some(index) = self.ready.pop(&mut self.slots) else {
             return if self.is_closed() { Take::Closed } else { Take::Empty };
         };
-        let now = if self.measures.is_some() { self.clock.recent() } else { 0 };
-        self.slots.push_back(&mut self.processing, index);
+        self.processing += 1;
         let slot = &mut self.slots[index];
-        slot.place = SlotState::Running;
-        let added = mem::replace(&mut slot.time, now);
+        slot.state = SlotState::Running;
         let mut item = Item {
             key: slot.key().clone(),
             payload: mem::take(&mut slot.payload),
             priority: slot.priority,
+            failures: slot.failures,
             waited: 0,
             slot: index,
         };
         if let Some(measures) = &mut self.measures {
-            item.waited = now.saturating_sub(added);
+            let now = self.clock.recent();
+            item.waited = now.saturating_sub(mem::replace(&mut slot.time, now));
+            slot.previous = measures.running.len() as u32;
+            measures.running.push(index);
             measures.queue_duration.observe(item.waited);
         }
         self.settle();
         Take::Item(item)
     }
 
-    /// Gives a key back.
-    #[inline]
-    pub(crate) fn done(&mut self, hash: Hash32, item: &Item<K, M>) {
-        let Some(index) = self.slots.find_near(item.slot, hash, &item.key) else { return };
-        let Slot { place, time: began, .. } = self.slots[index];
-        if !matches!(place, SlotState::Running | SlotState::Again) {
-            return;
-        }
-        self.slots.unlink(&mut self.processing, index);
-        if let Some(measures) = &mut self.measures {
-            let took = self.clock.recent().saturating_sub(began);
-            measures.work_duration.observe(took);
-        }
-        if place == SlotState::Again {
-            self.again -= 1;
-            let since = self.measures.as_mut().and_then(|measures| measures.again_since.remove(&index));
-            let slot = &mut self.slots[index];
-            slot.place = SlotState::Ready;
-            slot.time = since.unwrap_or_else(|| next_number(&mut self.sequence));
-            // No hook: the worker that gives the key back looks for the next one.
-            self.ready.push_back(&mut self.slots, index);
-            self.sleepers.notify_one(&mut self.wakes);
-        } else if let Some(twin) = self.slots.twin(index) {
-            self.rejoin(index, twin);
-        } else {
-            self.slots.release_hashed(index, hash);
-            self.plan_release();
-        }
-        self.settle();
-    }
-
     /// Number of keys that were ready when delays were last looked at.
-    pub(crate) fn ready_now(&self) -> usize {
-        self.ready.len()
-    }
-
-    /// Number of ready keys.
-    pub(crate) fn len(&mut self) -> usize {
-        self.catch_up_exactly();
+    pub(crate) fn len(&self) -> usize {
         self.ready.len()
     }
 
@@ -204,34 +193,32 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// True if it holds the key.
     pub(crate) fn holds(&self, hash: Hash32, key: &K) -> bool {
-        self.slots.find(hash, key).is_some()
+        self.slots.find(hash, key).is_some_and(|own| self.slots[own].state != SlotState::Failed)
     }
 
-    /// Number of keys that it holds.
+    /// Number of keys that it holds: ready, delayed or in processing.
     pub(crate) fn held(&self) -> usize {
-        self.slots.len()
+        self.slots.len() - self.failed.len()
     }
 
     /// Number of delayed keys.
-    pub(crate) fn len_delayed(&mut self) -> usize {
-        self.catch_up_exactly();
+    pub(crate) fn len_delayed(&self) -> usize {
         self.wheel.len()
     }
 
     /// Whether a delayed key is due within so many nanoseconds.
-    pub(crate) fn is_due_within(&mut self, time: Nanos) -> bool {
-        let now = self.catch_up_exactly();
-        self.wheel.next().is_some_and(|next| next <= now.saturating_add(time))
+    pub(crate) fn is_due_within(&self, time: Nanos) -> bool {
+        self.wheel.next().is_some_and(|next| next <= self.clock.last().saturating_add(time))
     }
 
     /// The figures of this moment.
     pub(crate) fn stats(&mut self) -> QueueStats {
-        let now = self.catch_up_exactly();
+        let now = self.clock.exact();
         let mut stats = QueueStats {
             depth: self.ready.len(),
             depths: self.ready.depths().collect(),
             delayed: self.wheel.len(),
-            processing: self.processing.len(),
+            processing: self.processing,
             adds: self.adds,
             retries: self.retries,
             ..QueueStats::default()
@@ -239,8 +226,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         let Some(measures) = &self.measures else { return stats };
         stats.queue_duration = measures.queue_duration;
         stats.work_duration = measures.work_duration;
-        for slot in self.slots.walk(&self.processing) {
-            let running = Duration::from_nanos(now.saturating_sub(slot.time));
+        for &index in &measures.running {
+            let running = Duration::from_nanos(now.saturating_sub(self.slots[index].time));
             stats.unfinished_work += running;
             stats.longest_running = stats.longest_running.max(running);
         }
@@ -253,7 +240,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     fn make_ready(&mut self, index: u32, payload: M, priority: Priority, at: Option<Nanos>) {
         let slot = &mut self.slots[index];
         // A merge runs code of the user's, which may panic: the key has its run by then.
-        match slot.place {
+        match slot.state {
             SlotState::Ready => {
                 slot.payload.merge(payload);
                 if priority > slot.priority {
@@ -267,7 +254,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 slot.payload.merge(payload);
             }
             SlotState::Running => {
-                slot.place = SlotState::Again;
+                slot.state = SlotState::Again;
                 slot.priority = priority;
                 self.again += 1;
                 self.adds += 1;
@@ -278,7 +265,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 slot.payload.merge(payload);
             }
             SlotState::Free => {
-                slot.place = SlotState::Ready;
+                slot.state = SlotState::Ready;
                 slot.priority = priority;
                 slot.payload = payload;
                 self.adds += 1;
@@ -287,20 +274,18 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                     Some(at) => at,
                     None => self.clock.recent(),
                 };
-                self.push_ready(index);
+                self.ready.push_back(&mut self.slots, index);
+                self.invite_worker();
             }
-            SlotState::Delayed => {
+            SlotState::Delayed | SlotState::Backoff => {
                 self.split(index);
                 self.make_ready(index, payload, priority, at);
             }
-            SlotState::Twin => unreachable!("a twin has no key"),
+            SlotState::Failed => {
+                self.leave_failed(index);
+                self.make_ready(index, payload, priority, at);
+            }
         }
-    }
-
-    #[inline]
-    fn push_ready(&mut self, index: u32) {
-        self.ready.push_back(&mut self.slots, index);
-        self.invite_worker();
     }
 }
 

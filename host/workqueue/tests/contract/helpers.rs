@@ -86,6 +86,14 @@ impl<F: Future> Polled<F> {
         self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }
 
+    /// What a future returns that is ready at once.
+    pub(crate) fn ready(&mut self) -> F::Output {
+        match self.poll() {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
     pub(crate) fn woken(&self) -> bool {
         self.wakes.0.load(Ordering::SeqCst) > 0
     }
@@ -93,9 +101,6 @@ impl<F: Future> Polled<F> {
     /// What a woken future returns.
     pub(crate) fn output(&mut self) -> F::Output {
         assert!(self.woken(), "nobody woke the future");
-        match self.poll() {
-            Poll::Ready(output) => output,
-            Poll::Pending => panic!("woken, and still nothing to return"),
-        }
+        self.ready()
     }
 }

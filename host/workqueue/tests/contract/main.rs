@@ -6,6 +6,7 @@ mod base;
 mod batches;
 mod delaying;
 mod fairness;
+mod finish;
 mod foreign_code;
 mod helpers;
 mod limiters;

@@ -121,9 +121,7 @@ async fn a_key_released_in_processing_runs_once_more() {
 
 #[tokio::test(start_paused = true)]
 async fn release_backoff_voids_the_reservations_it_made_useless() {
-    let limiter = MaxOfRateLimiter::new([
-        Box::new(BucketRateLimiter::new(1.0, 1)) as Box<dyn RateLimiter<&'static str>>
-    ]);
+    let limiter = MaxOfRateLimiter::new([Box::new(BucketRateLimiter::new(1.0, 1)) as Box<dyn RateLimiter>]);
     let queue: TestQueue = Queue::with_rate_limiter(limiter);
     assert_eq!((retry(&queue, "a"), retry(&queue, "b"), retry(&queue, "c")), (0, 1_000, 2_000));
     assert_eq!(queue.release_backoff(), 2);
@@ -161,8 +159,7 @@ fn a_queue_that_is_shut_down_counts_no_failure() {
 #[tokio::test(start_paused = true)]
 async fn keys_that_fail_together_take_one_token_of_a_bucket_and_each_its_own_backoff() {
     let limiter = MaxOfRateLimiter::new([
-        Box::new(ItemExponentialFailureRateLimiter::new(ms(1), ms(1_000)))
-            as Box<dyn RateLimiter<&'static str>>,
+        Box::new(ItemExponentialFailureRateLimiter::new(ms(1), ms(1_000))) as Box<dyn RateLimiter>,
         Box::new(BucketRateLimiter::new(1.0, 2)),
     ]);
     let queue: TestQueue = Queue::with_rate_limiter(limiter);

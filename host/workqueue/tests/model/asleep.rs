@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use pilothouse_workqueue::{Item, Priority, Queue};
+use pilothouse_workqueue::{Item, Priority, Queue, Verdict};
 use proptest::prelude::*;
 use tokio::time::advance;
 
@@ -25,6 +25,9 @@ enum Move {
     AddAfter(Key, Millis),
     TryGet,
     Done(usize),
+    Finish(usize, Millis),
+    /// Gives a key back and waits for one.
+    Next(usize),
     CancelDelayed(Key),
     Expedite,
     Advance(Millis),
@@ -42,6 +45,8 @@ fn next_move() -> impl Strategy<Value = Move> {
         12 => (key.clone(), 1..30_u64).prop_map(|(k, d)| Move::AddAfter(k, d)),
         2 => Just(Move::TryGet),
         12 => any::<usize>().prop_map(Move::Done),
+        6 => (any::<usize>(), 0..30_u64).prop_map(|(n, d)| Move::Finish(n, d)),
+        6 => any::<usize>().prop_map(Move::Next),
         2 => key.prop_map(Move::CancelDelayed),
         1 => Just(Move::Expedite),
         8 => (1..20_u64).prop_map(Move::Advance),
@@ -90,6 +95,26 @@ fn hand_out(processing: &mut Processing, output: Output) -> Result<(), TestCaseE
     Ok(())
 }
 
+/// Of the keys in processing, the one at this place.
+fn running(processing: &mut Processing, which: usize) -> Option<Item<Key, Bits>> {
+    let key = which.checked_rem(processing.len()).and_then(|n| processing.keys().nth(n).copied())?;
+    processing.remove(&key)
+}
+
+/// Polls a new future, which joins the others if it waits.
+fn begin<'a>(
+    future: impl Future<Output = Output> + 'a,
+    getters: &mut Vec<Getter<'a>>,
+    processing: &mut Processing,
+) -> Result<(), TestCaseError> {
+    let mut getter = Getter { future: Box::pin(future), woken: Arc::new(Flag(AtomicBool::new(false))) };
+    match getter.poll() {
+        Poll::Ready(output) => hand_out(processing, output)?,
+        Poll::Pending => getters.push(getter),
+    }
+    Ok(())
+}
+
 /// Polls every woken `get` until none is.
 fn settle(getters: &mut Vec<Getter<'_>>, processing: &mut Processing) -> Result<(), TestCaseError> {
     while let Some(n) = getters.iter().position(Getter::is_woken) {
@@ -108,12 +133,10 @@ async fn no_getter_sleeps_in_vain(script: Vec<Move>) -> Result<(), TestCaseError
     let mut drains = Vec::new();
     for next in script {
         match next {
-            Move::Get => {
-                let woken = Arc::new(Flag(AtomicBool::new(false)));
-                let mut getter = Getter { future: Box::pin(queue.get()), woken };
-                match getter.poll() {
-                    Poll::Ready(output) => hand_out(&mut processing, output)?,
-                    Poll::Pending => getters.push(getter),
+            Move::Get => begin(queue.get(), &mut getters, &mut processing)?,
+            Move::Next(which) => {
+                if let Some(item) = running(&mut processing, which) {
+                    begin(queue.next(item), &mut getters, &mut processing)?;
                 }
             }
             Move::DropGet(which) => {
@@ -136,9 +159,13 @@ async fn no_getter_sleeps_in_vain(script: Vec<Move>) -> Result<(), TestCaseError
             }
             Move::TryGet => hand_out(&mut processing, queue.try_get())?,
             Move::Done(which) => {
-                let key = which.checked_rem(processing.len()).and_then(|n| processing.keys().nth(n).copied());
-                if let Some(item) = key.and_then(|key| processing.remove(&key)) {
+                if let Some(item) = running(&mut processing, which) {
                     queue.done(item);
+                }
+            }
+            Move::Finish(which, delay) => {
+                if let Some(mut item) = running(&mut processing, which) {
+                    queue.finish(&mut item, Verdict::After(Duration::from_millis(delay)));
                 }
             }
             Move::CancelDelayed(key) => {

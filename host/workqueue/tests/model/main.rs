@@ -8,10 +8,11 @@ mod reference;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::task::{Context, Waker};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use pilothouse_workqueue::{Item, ItemExponentialFailureRateLimiter, Merge, Priority, Queue};
+use pilothouse_workqueue::{Item, ItemExponentialFailureRateLimiter, Merge, Priority, Queue, Verdict};
 use proptest::prelude::*;
 use tokio::time::advance;
 
@@ -39,6 +40,10 @@ enum Step {
     Forget(Key),
     TryGet,
     Done(usize),
+    /// With the payload of the next run.
+    Finish(usize, u8, Verdict),
+    /// Gives a key back, and takes one.
+    Next(usize),
     /// With the item of another queue.
     DoneForeign(Key),
     Advance(Millis),
@@ -54,6 +59,15 @@ fn priority() -> impl Strategy<Value = Priority> {
     prop_oneof![4 => Just(Priority::LOW), 4 => Just(Priority::NORMAL), 1 => (-3..3).prop_map(Priority)]
 }
 
+fn verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![
+        Just(Verdict::Done),
+        (0..40_u64).prop_map(|delay| Verdict::After(Duration::from_millis(delay))),
+        prop_oneof![2 => Just(0), 1 => 0..40_u64]
+            .prop_map(|least| Verdict::Retry { at_least: Duration::from_millis(least) }),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let key = 0..12_u16;
     let bit = || (0..8_u8).prop_map(|bit| 1 << bit);
@@ -64,6 +78,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => key.clone().prop_map(Step::Forget),
         25 => Just(Step::TryGet),
         20 => any::<usize>().prop_map(Step::Done),
+        10 => (any::<usize>(), bit(), verdict()).prop_map(|(n, b, v)| Step::Finish(n, b, v)),
+        5 => any::<usize>().prop_map(Step::Next),
         1 => key.clone().prop_map(Step::DoneForeign),
         8 => (0..15_u64).prop_map(Step::Advance),
         2 => key.prop_map(Step::CancelDelayed),
@@ -111,6 +127,25 @@ fn on_paused_clock<F: Future>(future: F) -> F::Output {
         .block_on(future)
 }
 
+/// Compares what was taken with what the model hands out.
+fn taken(
+    item: Option<Item<Key, Bits>>,
+    model: &mut Model,
+    items: &mut BTreeMap<Key, Item<Key, Bits>>,
+) -> Result<(), TestCaseError> {
+    let expected = model.take();
+    prop_assert_eq!(item.as_ref().map(|item| item.key), expected.map(|(key, _)| key));
+    if let (Some(item), Some((_, wanted))) = (item, expected) {
+        prop_assert_eq!(item.payload, Bits(wanted.bits));
+        prop_assert_eq!(item.priority, wanted.priority);
+        prop_assert_eq!(item.num_requeues(), model.failures.get(&item.key).copied().unwrap_or(0));
+        let waited = if model.named { model.now - wanted.since } else { 0 };
+        prop_assert_eq!(item.queued_for(), Duration::from_millis(waited));
+        items.insert(item.key, item);
+    }
+    Ok(())
+}
+
 async fn against_the_model(script: Vec<Step>, named: bool, fair: bool) -> Result<(), TestCaseError> {
     let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_millis(64));
     let queue = Queue::<Key, Bits>::builder().rate_limiter(limiter);
@@ -144,23 +179,31 @@ async fn against_the_model(script: Vec<Step>, named: bool, fair: bool) -> Result
                 queue.forget(&key);
                 model.failures.remove(&key);
             }
-            Step::TryGet => {
-                let expected = model.take();
-                let item = queue.try_get();
-                prop_assert_eq!(item.as_ref().map(|item| item.key), expected.map(|(key, _)| key));
-                if let (Some(item), Some((_, wanted))) = (item, expected) {
-                    prop_assert_eq!(item.payload, Bits(wanted.bits));
-                    prop_assert_eq!(item.priority, wanted.priority);
-                    let waited = if named { model.now - wanted.since } else { 0 };
-                    prop_assert_eq!(item.queued_for(), Duration::from_millis(waited));
-                    items.insert(item.key, item);
+            Step::TryGet => taken(queue.try_get(), &mut model, &mut items)?,
+            Step::Done(which) => {
+                if let Some(item) = model.running(which).and_then(|key| items.remove(&key)) {
+                    model.done(item.key);
+                    queue.done(item);
                 }
             }
-            Step::Done(which) => {
-                if let Some((key, _)) = which.checked_rem(model.processing.len()).map(|n| model.processing[n])
-                {
-                    queue.done(items.remove(&key).expect("it was handed out"));
-                    model.done(key);
+            Step::Finish(which, bits, verdict) => {
+                if let Some(mut item) = model.running(which).and_then(|key| items.remove(&key)) {
+                    item.payload = Bits(bits);
+                    let delay = model.finish(item.key, bits, item.priority, verdict);
+                    prop_assert_eq!(queue.finish(&mut item, verdict), delay.map(Duration::from_millis));
+                    prop_assert!(item.is_finished());
+                    queue.done(item);
+                }
+            }
+            Step::Next(which) => {
+                if let Some(item) = model.running(which).and_then(|key| items.remove(&key)) {
+                    model.done(item.key);
+                    let mut next = pin!(queue.next(item));
+                    // One that waits is dropped.
+                    match next.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                        Poll::Ready(item) => taken(item, &mut model, &mut items)?,
+                        Poll::Pending => taken(None, &mut model, &mut items)?,
+                    }
                 }
             }
             Step::DoneForeign(key) => {

@@ -3,8 +3,9 @@
 //! Invariant: it does at once and by itself what the queue does when somebody looks. Used by `main`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use pilothouse_workqueue::Priority;
+use pilothouse_workqueue::{Priority, Verdict};
 
 use crate::{Key, Millis};
 
@@ -199,6 +200,52 @@ impl Model {
         self.tidy();
         self.processing.push((key, self.now));
         Some((key, wanted))
+    }
+
+    /// Of the keys in processing, the one at this place.
+    pub(crate) fn running(&self, which: usize) -> Option<Key> {
+        which.checked_rem(self.processing.len()).map(|n| self.processing[n].0)
+    }
+
+    /// As the single calls do it, one after the other; returns the delay until the next run.
+    pub(crate) fn finish(
+        &mut self,
+        key: Key,
+        bits: u8,
+        priority: Priority,
+        verdict: Verdict,
+    ) -> Option<Millis> {
+        let is_backoff = matches!(verdict, Verdict::Retry { .. });
+        let millis = |delay: Duration| delay.as_millis() as Millis;
+        let delay = match verdict {
+            Verdict::Retry { at_least } => (!self.shut).then(|| self.when(key).max(millis(at_least))),
+            Verdict::Done | Verdict::After(_) => {
+                self.failures.remove(&key);
+                if let Verdict::After(delay) = verdict { Some(millis(delay)) } else { None }
+            }
+        };
+        let delay = delay.filter(|_| !self.shut);
+        if let Some(delay) = delay {
+            self.coalesce(key, bits, priority, delay, is_backoff);
+        }
+        self.done(key);
+        delay
+    }
+
+    /// An add that leaves the key one entry.
+    fn coalesce(&mut self, key: Key, bits: u8, priority: Priority, delay: Millis, is_backoff: bool) {
+        self.promote();
+        if delay > 0 && !self.dirty.contains_key(&key) {
+            return self.add_after(key, bits, priority, delay, is_backoff);
+        }
+        self.retries += 1;
+        self.add(key, bits, priority);
+        if delay == 0
+            && let Some(place) = self.delayed.iter().position(|delayed| delayed.key == key)
+        {
+            let delayed = self.delayed.remove(place);
+            self.add(key, delayed.bits, delayed.priority);
+        }
     }
 
     pub(crate) fn done(&mut self, key: Key) {

@@ -21,8 +21,8 @@ use crate::dispatch::limiter;
 
 /// Events that come again.
 pub(super) struct Retries {
-    limiter: Box<dyn RateLimiter<ObjectKey>>,
-    /// Whether a key may be in `failing`.
+    limiter: Box<dyn RateLimiter>,
+    /// Whether a key may be in `failing`, or have failures.
     any_failed: AtomicBool,
     failing: Mutex<Failing>,
     changed: Notify,
@@ -35,6 +35,8 @@ struct Failing {
     keys: HashMap<ObjectKey, Option<Instant>>,
     /// Those with a time.
     due: BTreeSet<(Instant, ObjectKey)>,
+    /// How often the handling of each failed since it was last handled.
+    failures: HashMap<ObjectKey, u32>,
     has_task: bool,
 }
 
@@ -66,14 +68,20 @@ impl Retries {
     /// The events of a key are dealt with: its failures count no more.
     pub(super) fn handled(&self, key: &ObjectKey) {
         if self.any_failed.load(Relaxed) {
-            self.limiter.forget(key);
-            self.failing.lock().remove(key);
+            let mut failing = self.failing.lock();
+            failing.failures.remove(key);
+            failing.remove(key);
         }
     }
 
     /// Counts a failure, and answers the delay.
     pub(super) fn failed(&self, key: &ObjectKey, at_least: Duration) -> Duration {
-        self.limiter.when(key).max(at_least)
+        self.any_failed.store(true, Relaxed);
+        let mut failing = self.failing.lock();
+        let failures = failing.failures.entry(key.clone()).or_default();
+        let delay = self.limiter.when(*failures);
+        *failures = failures.saturating_add(1);
+        delay.max(at_least)
     }
 
     /// Whether an event of this key was told in vain. What it is merged with must be told, whatever it looks like.
@@ -95,7 +103,6 @@ impl Retries {
 
     /// Notes when an event comes again; `true` if a task must be started for it.
     fn note(&self, key: ObjectKey, at: Instant) -> bool {
-        self.any_failed.store(true, Relaxed);
         let mut failing = self.failing.lock();
         failing.remove(&key);
         failing.due.insert((at, key.clone()));

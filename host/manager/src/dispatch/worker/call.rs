@@ -15,20 +15,20 @@ use crate::dispatch::instance_pool::WarmInstance;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
-/// Calls the guest for these keys and records each answer. A fault is logged and counted in the metrics; the caller decides
-/// what follows for the keys. The instance is gone after a fault.
+/// Calls the guest for these keys, records each answer and finishes its key. A fault is logged and counted in the metrics; the
+/// caller decides what follows for the keys. The instance is gone after a fault.
 pub(super) async fn reconcile(
     plugin: &Arc<Plugin>,
     generation: &Arc<Generation>,
     warm: &mut WarmInstance,
-    items: &[Key],
+    items: &mut [Key],
 ) -> Result<(), Fault> {
     let call = Call::begin(plugin);
     let answers = answers(plugin, generation, warm, items, call.id).await;
     let took = call.end();
     match answers {
         Ok(answers) => {
-            outcome::record(plugin, generation, call.id, took, items.iter().zip(answers));
+            outcome::record(plugin, generation, call.id, took, items.iter_mut().zip(answers));
             Ok(())
         }
         Err(fault) => {
@@ -56,19 +56,19 @@ async fn answers(
     if let [item] = items
         && !generation.batches
     {
-        return Ok(smallvec![guest.reconcile(&request(plugin, item), call).await?]);
+        return Ok(smallvec![guest.reconcile(&request(item), call).await?]);
     }
-    let requests: Vec<Request<'_>> = items.iter().map(|item| request(plugin, item)).collect();
+    let requests: Vec<Request<'_>> = items.iter().map(request).collect();
     Ok(guest.reconcile_many(&requests, call).await?.into())
 }
 
 /// One for each key; without an allocation for a single one.
 type Answers = SmallVec<[Answer; 1]>;
 
-fn request<'a>(plugin: &Plugin, item: &'a Key) -> Request<'a> {
+fn request(item: &Key) -> Request<'_> {
     Request {
         key: &item.key,
-        attempt: plugin.queue().num_requeues(&item.key),
+        attempt: item.num_requeues(),
         reasons: item.payload.of_contract(),
         priority: item.priority.0,
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pilothouse_engine::{Failure, Fault, FaultKind, Outcome};
 use pilothouse_object::ObjectKey;
-use pilothouse_workqueue::AddOptions;
+use pilothouse_workqueue::{AddOptions, Verdict};
 
 use super::{Key, RECONCILES};
 use crate::dispatch::guest::Answer;
@@ -22,13 +22,13 @@ const MAX_HOST_BACKOFF: Duration = Duration::from_secs(30);
 /// Different failures of one call that are logged.
 const MAX_LOGGED_FAILURES: usize = 10;
 
-/// Records the answers of one call.
+/// Records the answers of one call, and gives the keys back to the queue with what follows for them.
 pub(super) fn record<'a>(
     plugin: &Plugin,
     generation: &Generation,
     call: u64,
     took: Duration,
-    answers: impl Iterator<Item = (&'a Key, Answer)>,
+    answers: impl Iterator<Item = (&'a mut Key, Answer)>,
 ) {
     let mut failures = Failures::default();
     for (item, answer) in answers {
@@ -37,6 +37,7 @@ pub(super) fn record<'a>(
             Ok(outcome) => record_outcome(plugin, item, outcome),
             Err(failure) => {
                 let next = record_failure(plugin, item, &failure);
+                let item: &'a Key = item;
                 failures.add(failure.message, &item.key, next);
             }
         }
@@ -44,23 +45,15 @@ pub(super) fn record<'a>(
     failures.log(plugin, generation, call);
 }
 
-fn record_outcome(plugin: &Plugin, item: &Key, outcome: Outcome) {
-    let (queue, metrics) = (plugin.queue(), plugin.metrics());
-    match outcome {
-        Outcome::Done => {
-            metrics.success.inc();
-            queue.forget(&item.key);
-        }
-        Outcome::Requeue => {
-            metrics.requeue.inc();
-            requeue(plugin, item, AddOptions { rate_limited: true, ..AddOptions::default() });
-        }
-        Outcome::RequeueAfter(delay) => {
-            metrics.requeue_after.inc();
-            queue.forget(&item.key);
-            requeue(plugin, item, AddOptions { after: delay, ..AddOptions::default() });
-        }
-    }
+fn record_outcome(plugin: &Plugin, item: &mut Key, outcome: Outcome) {
+    let metrics = plugin.metrics();
+    let (counter, verdict) = match outcome {
+        Outcome::Done => (&metrics.success, Verdict::Done),
+        Outcome::Requeue => (&metrics.requeue, Verdict::Retry { at_least: Duration::ZERO }),
+        Outcome::RequeueAfter(delay) => (&metrics.requeue_after, Verdict::After(delay)),
+    };
+    counter.inc();
+    finish(plugin, item, verdict);
 }
 
 /// The next try of a key that failed.
@@ -73,22 +66,18 @@ enum NextTry {
 }
 
 /// Requeues a key that failed, unless the failure is terminal.
-fn record_failure(plugin: &Plugin, item: &Key, failure: &Failure) -> NextTry {
-    let (queue, metrics) = (plugin.queue(), plugin.metrics());
+fn record_failure(plugin: &Plugin, item: &mut Key, failure: &Failure) -> NextTry {
+    let metrics = plugin.metrics();
     metrics.error.inc();
     metrics.errors.inc();
     plugin.record_error(&format!("{}: {}", item.key, failure.message));
     if failure.terminal {
         metrics.terminal.inc();
-        queue.forget(&item.key);
+        finish(plugin, item, Verdict::Done);
         return NextTry::Never;
     }
     let at_least = failure.retry_after.unwrap_or(Duration::ZERO);
-    NextTry::After(requeue(
-        plugin,
-        item,
-        AddOptions { rate_limited: true, at_least, ..AddOptions::default() },
-    ))
+    NextTry::After(finish(plugin, item, Verdict::Retry { at_least }))
 }
 
 /// Keys whose call faulted are tried again after a backoff. The bucket of the plugin counts one failure: a long batch would
@@ -106,11 +95,11 @@ pub(super) fn record_backoff(plugin: &Plugin, part: &[Key], kind: FaultKind) {
         .add_rate_limited_batch(adds, AddOptions { coalesce: true, after, ..AddOptions::default() });
 }
 
-/// Adds the key of a reconcile again, as controller-runtime does: a key that is queued already has that run only. Returns the
-/// delay; none when the queue is shutting down.
-fn requeue(plugin: &Plugin, item: &Key, options: AddOptions) -> Option<Duration> {
-    let options = AddOptions { priority: item.priority, coalesce: true, ..options };
-    plugin.queue().add_with_options(item.key.clone(), item.payload.of_another_try(), options)
+/// Gives the key of a reconcile back, and adds it again as the verdict says. Returns the delay; none without another try, and
+/// when the queue is shutting down.
+fn finish(plugin: &Plugin, item: &mut Key, verdict: Verdict) -> Option<Duration> {
+    item.payload = item.payload.of_another_try();
+    plugin.queue().finish(item, verdict)
 }
 
 /// Records the fault of an event's call: metrics, log, and the state of the plugin. With `is_deleted` the event says that the

@@ -26,7 +26,7 @@ use crate::lifecycle::state::{CallKind, Faults};
 struct Round<'a> {
     plugin: &'a Arc<Plugin>,
     generation: &'a Arc<Generation>,
-    items: &'a [Key],
+    items: &'a mut [Key],
     parts: Parts,
     /// The part in a call.
     called: Option<Range<usize>>,
@@ -44,13 +44,13 @@ pub(super) async fn run(
     warm: &mut WarmInstance,
     size: &mut BatchSize,
 ) {
-    let Taken { generation, keys, permit } = taken;
+    let Taken { generation, mut keys, permit } = taken;
     let items = keys.items();
     let mut round = Round {
         plugin,
         generation: &generation,
-        items,
         parts: Parts::new(items.len(), generation.batch_max()),
+        items,
         called: None,
         faulted: Vec::new(),
         last_fault: None,
@@ -72,7 +72,7 @@ pub(super) async fn run(
 
 impl Round<'_> {
     async fn call_all(&mut self, warm: &mut WarmInstance, size: &mut BatchSize) {
-        let Self { plugin, generation, items, .. } = *self;
+        let (plugin, generation) = (self.plugin, self.generation);
         while let Some(range) = self.parts.next() {
             if !self.parts.is_given_up() {
                 // First: the wait may be long, and what is checked below is to hold when the call begins.
@@ -81,12 +81,12 @@ impl Round<'_> {
             if plugin.is_stopping() {
                 return;
             }
-            let part = &items[range.clone()];
+            let part = &self.items[range.clone()];
             let is_current = plugin.is_current(generation);
             let is_granted = part.iter().all(|item| generation.may_reconcile(&item.key, item.payload));
             if !is_current || !plugin.election().is_leader() || !is_granted {
                 // The keys are for the new generation, for the next leader, or are dropped when they are taken again.
-                let waiting = self.parts.take_waiting().into_iter().flat_map(|range| &items[range]);
+                let waiting = self.parts.take_waiting().into_iter().flat_map(|range| &self.items[range]);
                 return part.iter().chain(waiting).for_each(|item| add_again(plugin, item));
             }
             if self.parts.is_given_up() {
@@ -94,8 +94,9 @@ impl Round<'_> {
                 continue;
             }
             self.called = Some(range.clone());
-            let outcome = call::reconcile(plugin, generation, warm, part).await;
+            let outcome = call::reconcile(plugin, generation, warm, &mut self.items[range.clone()]).await;
             self.called = None;
+            let part = &self.items[range.clone()];
             match outcome {
                 Ok(()) => {
                     self.any_answer = true;

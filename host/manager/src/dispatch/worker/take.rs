@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_engine::FaultKind;
+use pilothouse_workqueue::Verdict;
 use tokio::time::Instant;
 
 use super::parts::BatchSize;
@@ -41,11 +42,11 @@ pub(super) struct KeysInProgress<'a> {
 }
 
 impl KeysInProgress<'_> {
-    pub(super) fn items(&self) -> &[Key] {
-        &self.items
+    pub(super) fn items(&mut self) -> &mut [Key] {
+        &mut self.items
     }
 
-    /// Ends the progress of the keys, whose outcome is recorded.
+    /// Ends the progress of the keys: gives those back that have not been given back with their outcome.
     pub(super) fn finish(mut self) {
         let mut items = mem::take(&mut self.items);
         match items.pop() {
@@ -57,10 +58,8 @@ impl KeysInProgress<'_> {
     /// Drops the keys that were queued under wider grants than those of this generation.
     fn drop_ungranted(&mut self, generation: &Generation) {
         let is_ungranted = |item: &mut Key| !generation.may_reconcile(&item.key, item.payload);
-        let ungranted: Vec<Key> = self.items.extract_if(.., is_ungranted).collect();
-        if !ungranted.is_empty() {
-            ungranted.iter().for_each(|item| self.plugin.queue().forget(&item.key));
-            self.plugin.queue().done_batch(ungranted);
+        for mut ungranted in self.items.extract_if(.., is_ungranted) {
+            self.plugin.queue().finish(&mut ungranted, Verdict::Done);
         }
     }
 
