@@ -112,12 +112,81 @@ fn a_failed_event_comes_again_merged_with_newer_ones_and_a_terminal_one_does_not
     world.create_object(map("c", json!({})));
     world.settle(&mut logger);
     assert_eq!(log(&world).len(), 4, "three events, and that the list is done");
-    set(&world, "a", json!({}));
     world.settle(&mut logger);
     assert_eq!(log(&world), [""; 0], "it waits for its delay");
     world.advance(Duration::from_millis(5));
     world.settle(&mut logger);
-    assert_eq!(log(&world), ["add maps default/a initial=false"], "and is still an addition");
+    assert_eq!(log(&world), ["add maps default/a initial=false"]);
+    set(&world, "a", json!({}));
+    world.settle(&mut logger);
+    assert_eq!(
+        log(&world),
+        ["add maps default/a initial=false"],
+        "a change ends the delay, and it is an addition"
+    );
+
+    // One that was told in vain is not hidden by its deletion.
+    world.create_object(map("d", json!({"fail": "once"})));
+    world.settle(&mut logger);
+    assert_eq!(log(&world).len(), 1);
+    world.delete(&CONFIG_MAP, &key("d"));
+    world.settle(&mut logger);
+    assert_eq!(log(&world), ["delete default/d known=true"]);
+}
+
+/// Logs what passes the predicates of its watches.
+struct Picky;
+
+#[pilothouse_sdk::event_handler]
+impl EventHandler for Picky {
+    fn describe(_config: &Config) -> Result<Descriptor, String> {
+        let watch = |name: &str| Watch::new(CONFIG_MAP).name(name);
+        let picked = Predicate::field_equals("/data/n", "2");
+        Ok(Descriptor::new("picky")
+            .watch(watch("changes").predicate(Predicate::field_changed("/data/n")))
+            .watch(watch("updates").predicate(Predicate::on_update()))
+            .watch(watch("last").predicate(Predicate::on_delete()).predicate(picked)))
+    }
+
+    fn new(_config: &Config) -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn on_events(&mut self, _ctx: &Context, events: &[Event<'_>]) -> Vec<Result<(), Failure>> {
+        for event in events {
+            match event {
+                Event::Added(event) => info!("{} add {}", event.watch, event.key.name),
+                Event::Updated(event) => info!("{} update {}", event.watch, event.key.name),
+                Event::Deleted(event) => info!("{} delete {}", event.watch, event.key.name),
+            }
+        }
+        events.iter().map(|_| Ok(())).collect()
+    }
+}
+
+/// As the host, which merges events in its ring and judges them at delivery.
+#[test]
+fn predicates_of_handlers_judge_what_the_merged_events_come_to() {
+    let world = World::of::<Picky>(json!({}));
+    world.grant(&Permission::new("", ["configmaps"]).verbs(["update"]));
+    let mut picky = world.start::<Picky>();
+    world.create_object(map("a", json!({"n": "1"})));
+    world.settle(&mut picky);
+    assert_eq!(log(&world), ["changes add a"]);
+    for n in ["2", "1"] {
+        set(&world, "a", json!({"n": n}));
+    }
+    world.settle(&mut picky);
+    assert_eq!(log(&world), ["updates update a"], "in the end the field is as before");
+    set(&world, "a", json!({"n": "2"}));
+    world.delete(&CONFIG_MAP, &key("a"));
+    world.settle(&mut picky);
+    assert_eq!(log(&world), ["changes delete a", "last delete a"], "the last state counts");
+
+    world.create_object(map("b", json!({"n": "1"})));
+    set(&world, "b", json!({"n": "2"}));
+    world.settle(&mut picky);
+    assert_eq!(log(&world), ["changes add b", "updates add b"], "an addition with an update in it");
 }
 
 /// Requeues each key of a batch.

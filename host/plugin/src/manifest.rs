@@ -77,17 +77,6 @@ pub enum OnReload {
     Keep,
 }
 
-const API_VERSION: &str = "pilothouse.dev/v1alpha1";
-const KIND: &str = "Plugin";
-
-/// Parsed first, so that a document of another kind gets an error about its kind and not about its fields.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Head {
-    api_version: Option<Spanned<String>>,
-    kind: Option<Spanned<String>>,
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Document {
@@ -140,16 +129,7 @@ impl Manifest {
     /// # Errors
     /// When a field is unknown, or a value is malformed, out of range, or wider than its ceiling.
     pub fn parse_within(text: &[u8], ceilings: &Ceilings) -> Result<Self, ManifestError> {
-        let text = std::str::from_utf8(text).map_err(|e| ManifestError::Shape {
-            at: None,
-            field: None,
-            reason: format!("it is not UTF-8 text (byte {})", e.valid_up_to()),
-        })?;
-        let head: Head = read(text)?;
-        let otherwise = "or move the file out of the plugin directory";
-        expect("apiVersion", head.api_version.as_ref(), API_VERSION, otherwise)?;
-        expect("kind", head.kind.as_ref(), KIND, otherwise)?;
-        let document: Document = read(text)?;
+        let document: Document = read(text, "Plugin", "or move the file out of the plugin directory")?;
         let name = document.metadata.name;
         if !is_dns_label(&name.value) {
             let reason = format!("{:?} is not a DNS label", name.value);
@@ -320,28 +300,6 @@ fn each<T, U>(
     mut check: impl FnMut(usize, &T) -> Result<U, ManifestError>,
 ) -> Result<Vec<U>, ManifestError> {
     list.unwrap_or_default().iter().enumerate().map(|(index, entry)| check(index, entry)).collect()
-}
-
-/// Checks a field that says what the document is. `otherwise` is the end of the remedy.
-pub(crate) fn expect(
-    field: &str,
-    found: Option<&Spanned<String>>,
-    wanted: &str,
-    otherwise: &str,
-) -> Result<(), ManifestError> {
-    match found {
-        Some(found) if found.value == wanted => Ok(()),
-        Some(found) => {
-            let reason = format!("{:?} is not supported by this host", found.value);
-            Err(refused(found, field, reason, &format!("write {wanted}, {otherwise}")))
-        }
-        None => Err(ManifestError::Field {
-            at: None,
-            field: field.into(),
-            reason: "it is missing".into(),
-            remedy: format!("write `{field}: {wanted}`, {otherwise}"),
-        }),
-    }
 }
 
 pub(crate) fn refused<T>(value: &Spanned<T>, field: &str, reason: String, remedy: &str) -> ManifestError {

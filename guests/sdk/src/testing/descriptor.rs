@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::grants::Rule;
 use super::maps::{self, MapSpec};
-use super::predicates::{Judged, PredicateSpec};
+use super::predicates::{Judged, PredicateSpec, all_pass};
 use super::selector::{self, Selector};
 use crate::Kind;
 use crate::sys::select;
@@ -208,8 +208,8 @@ impl WatchSpec {
     }
 
     /// Whether an event passes the predicates.
-    pub(super) fn passes(&self, event: &Judged<'_>) -> bool {
-        self.predicates.iter().all(|predicate| predicate.passes(event))
+    pub(super) fn passes(&self, event: Judged<'_>) -> bool {
+        all_pass(&self.predicates, event)
     }
 }
 

@@ -58,7 +58,8 @@
 //!   deletion, deletion of owned objects, dry runs, selectors, pages, evictions, bindings, tokens, scales.
 //! - **The host**: only watched kinds can be read from the cache, only permissions that the descriptor asks for are
 //!   granted ([`World::revoke`] takes them away), indexes and projections are those of the descriptor, watches select, filter
-//!   and map as it says, the queue deduplicates and delays, events of handlers are merged and come again.
+//!   and map as it says, the queue deduplicates and delays, events of handlers are merged,
+//!   judged by predicates as what they were merged into, and come again.
 //!
 //! # What it does not do
 //! - It does not validate or default objects, has no admission, and starts no controllers: no Deployment becomes ready by
@@ -66,6 +67,7 @@
 //! - Lists are single fields of an apply: they are not merged by keys. There are no strategic merge patches.
 //! - A foreground deletion deletes dependents as a background one does. Every field can be selected by. Every kind has the
 //!   subresource `status`.
+//! - Events of watches with [`Delivery::Every`](crate::Delivery::Every) are merged as well.
 //! - Resource versions of lists, schedules, resyncs, priorities of reloads, and limits of time, CPU and memory are not
 //!   there. The rate limiter is the default one.
 //!

@@ -183,12 +183,16 @@ impl World {
             }
             state.pending = rest;
             let watch = &state.described.watches[first];
+            batch.retain(|event| event.passes(watch));
             let kind = watch.kind();
             // As the store keeps them: of a projected kind a part.
             let shown = |value: &Option<Rc<Value>>| value.as_ref().map(|value| state.cached(&kind, value));
             let objects: Vec<_> = batch.iter().map(|event| (shown(&event.old), shown(&event.new))).collect();
             (watch.name().to_owned(), batch, objects)
         };
+        if batch.is_empty() {
+            return true;
+        }
         let events: Vec<Event<'_>> = batch
             .iter()
             .zip(objects)
@@ -211,8 +215,11 @@ impl World {
                 let (newer, others): (Vec<_>, Vec<_>) =
                     newer.into_iter().partition(|other| other.watch == event.watch && other.key == event.key);
                 state.pending = others;
+                let due = event.due;
                 merge(&mut state.pending, event);
-                newer.into_iter().for_each(|newer| merge(&mut state.pending, newer));
+                for newer in newer {
+                    merge(&mut state.pending, PendingEvent { due, ..newer });
+                }
             }
         }
         true

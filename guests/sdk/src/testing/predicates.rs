@@ -56,10 +56,32 @@ pub(super) enum EventKind {
 }
 
 /// An event, as predicates judge it.
+#[derive(Clone, Copy)]
 pub(super) enum Judged<'a> {
-    Add(&'a Value),
-    Update(&'a Value, &'a Value),
-    Delete(&'a Value),
+    /// Whether updates are merged into it, any of which may have passed.
+    Add(&'a Value, bool),
+    /// Without the old object if that is not known.
+    Update(Option<&'a Value>, &'a Value),
+    /// Without the last object if that is not known.
+    Delete(Option<&'a Value>),
+}
+
+/// Whether an event passes all of them. What cannot be known passes.
+pub(super) fn all_pass(all: &[PredicateSpec], event: Judged<'_>) -> bool {
+    let pass = |event| all.iter().all(|predicate| predicate.judge(event) != Some(false));
+    match event {
+        Judged::Add(object, true) => pass(event) || pass(Judged::Update(None, object)),
+        event => pass(event),
+    }
+}
+
+/// `decisive` if one of them is, its opposite if all are that, else none.
+fn decided(of: &[PredicateSpec], event: Judged<'_>, decisive: bool) -> Option<bool> {
+    let judged: Vec<_> = of.iter().map(|predicate| predicate.judge(event)).collect();
+    if judged.contains(&Some(decisive)) {
+        return Some(decisive);
+    }
+    (!judged.contains(&None)).then_some(!decisive)
 }
 
 impl PredicateSpec {
@@ -107,19 +129,17 @@ impl PredicateSpec {
         }
     }
 
-    /// Whether an event passes.
-    pub(super) fn passes(&self, event: &Judged<'_>) -> bool {
-        let differs = |path: &str| match event {
-            Judged::Update(old, new) => select(old, path) != select(new, path),
-            Judged::Add(_) | Judged::Delete(_) => true,
+    /// Whether an event passes; none if that cannot be known.
+    fn judge(&self, event: Judged<'_>) -> Option<bool> {
+        let changed = |differ: &dyn Fn(&Value, &Value) -> bool| match event {
+            Judged::Update(old, new) => old.map(|old| differ(old, new)),
+            Judged::Add(..) | Judged::Delete(_) => Some(true),
         };
+        let differs = |path: &str| changed(&|old, new| select(old, path) != select(new, path));
         // No labels and an empty map of them are the same.
         let entries =
             |object: &Value, name: &str| object["metadata"][name].as_object().cloned().unwrap_or_default();
-        let entries_differ = |name: &str| match event {
-            Judged::Update(old, new) => entries(old, name) != entries(new, name),
-            Judged::Add(_) | Judged::Delete(_) => true,
-        };
+        let entries_differ = |name: &str| changed(&|old, new| entries(old, name) != entries(new, name));
         match self {
             Self::GenerationChanged => differs("/metadata/generation"),
             Self::ResourceVersionChanged => differs("/metadata/resourceVersion"),
@@ -127,21 +147,24 @@ impl PredicateSpec {
             Self::AnnotationsChanged => entries_differ("annotations"),
             Self::FieldChanged { path } => differs(path),
             Self::Field { path, equals, exists } => {
-                let (Judged::Add(object) | Judged::Update(_, object) | Judged::Delete(object)) = event;
-                let found = values(object, path);
-                match equals {
+                let object = match event {
+                    Judged::Add(object, _) | Judged::Update(_, object) => Some(object),
+                    Judged::Delete(last) => last,
+                };
+                let found = values(object?, path);
+                Some(match equals {
                     Some(wanted) => found.contains(wanted),
                     None => found.is_empty() != exists.unwrap_or_default(),
-                }
+                })
             }
-            Self::On { events } => events.contains(&match event {
-                Judged::Add(_) => EventKind::Add,
+            Self::On { events } => Some(events.contains(&match event {
+                Judged::Add(..) => EventKind::Add,
                 Judged::Update(..) => EventKind::Update,
                 Judged::Delete(_) => EventKind::Delete,
-            }),
-            Self::All { of } => of.iter().all(|predicate| predicate.passes(event)),
-            Self::Any { of } => of.iter().any(|predicate| predicate.passes(event)),
-            Self::Not { of } => !of.passes(event),
+            })),
+            Self::All { of } => decided(of, event, false),
+            Self::Any { of } => decided(of, event, true),
+            Self::Not { of } => of.judge(event).map(|passes| !passes),
         }
     }
 }
@@ -166,6 +189,10 @@ mod tests {
         name: String,
         predicate: Value,
         event: EventKind,
+        /// Whether updates are merged into an add.
+        #[serde(default)]
+        updated: bool,
+        /// Null if it is not known.
         old: Value,
         new: Value,
         expected: bool,
@@ -177,12 +204,13 @@ mod tests {
         for case in cases {
             let predicate: PredicateSpec = serde_json::from_value(case.predicate).unwrap();
             predicate.check().unwrap();
+            let old = Some(&case.old).filter(|old| !old.is_null());
             let event = match case.event {
-                EventKind::Add => Judged::Add(&case.new),
-                EventKind::Update => Judged::Update(&case.old, &case.new),
-                EventKind::Delete => Judged::Delete(&case.old),
+                EventKind::Add => Judged::Add(&case.new, case.updated),
+                EventKind::Update => Judged::Update(old, &case.new),
+                EventKind::Delete => Judged::Delete(old),
             };
-            assert_eq!(predicate.passes(&event), case.expected, "{}", case.name);
+            assert_eq!(all_pass(&[predicate], event), case.expected, "{}", case.name);
         }
     }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::World;
-use super::descriptor::Described;
+use super::descriptor::{Described, WatchSpec};
 use super::grants::Grants;
 use super::maps::MapSpec;
 use super::predicates::Judged;
@@ -39,10 +39,25 @@ pub(super) struct PendingEvent {
     pub(super) old: Option<Rc<Value>>,
     /// None of a deletion.
     pub(super) new: Option<Rc<Value>>,
+    /// Updates are merged into an addition.
+    pub(super) is_updated: bool,
     pub(super) is_initial: bool,
     pub(super) attempts: u32,
     /// When it is delivered.
     pub(super) due: u64,
+}
+
+impl PendingEvent {
+    /// Whether the handlers are called for it. One that failed always is: what it was merged with may look as if nothing had
+    /// changed.
+    pub(super) fn passes(&self, watch: &WatchSpec) -> bool {
+        self.attempts > 0
+            || watch.passes(match (&self.old, &self.new) {
+                (None, Some(new)) => Judged::Add(new, self.is_updated),
+                (old, Some(new)) => Judged::Update(old.as_deref(), new),
+                (last, None) => Judged::Delete(last.as_deref()),
+            })
+    }
 }
 
 pub(super) struct State {
@@ -95,28 +110,29 @@ impl State {
             let new = change.new.as_ref().filter(|object| watch.selects(object));
             let (event, reason) = match (old, new) {
                 (None, None) => continue,
-                (None, Some(new)) => (Judged::Add(new), Reasons::ADDED),
-                (Some(old), None) => (Judged::Delete(old), Reasons::DELETED),
-                (Some(old), Some(new)) => (Judged::Update(old, new), Reasons::UPDATED),
+                (None, Some(new)) => (Judged::Add(new, false), Reasons::ADDED),
+                (Some(old), None) => (Judged::Delete(Some(old)), Reasons::DELETED),
+                (Some(old), Some(new)) => (Judged::Update(Some(old), new), Reasons::UPDATED),
             };
-            if !watch.passes(&event) {
-                continue;
-            }
+            let passes = watch.passes(event);
             let default = [if self.reconciles { MapSpec::Itself } else { MapSpec::Handler }];
             for map in if watch.maps.is_empty() { &default[..] } else { &watch.maps } {
                 match map {
+                    // Judged when it is delivered, after others are merged into it.
                     MapSpec::Handler => {
                         let event = PendingEvent {
                             watch: place,
                             key: key.clone(),
                             old: old.cloned(),
                             new: new.cloned(),
+                            is_updated: false,
                             is_initial: !self.is_started,
                             attempts: 0,
                             due: 0,
                         };
                         merge(&mut self.pending, event);
                     }
+                    _ if !passes => {}
                     MapSpec::Itself => self.queue.add(key, reason, 0),
                     map => {
                         let priority = if map.all_keys_of().is_some() { LOW } else { 0 };
@@ -161,11 +177,14 @@ pub(super) fn merge(pending: &mut Vec<PendingEvent>, event: PendingEvent) {
     let place = pending.iter().rposition(|other| other.watch == event.watch && other.key == event.key);
     let Some(place) = place else { return pending.push(event) };
     let waiting = &mut pending[place];
-    match (&waiting.old, &waiting.new, &event.new) {
+    // A change that comes while a failed event waits ends its delay.
+    waiting.due = event.due;
+    match (&waiting.old, &waiting.new, event.new) {
         // Added and deleted before it was delivered.
-        (None, Some(_), None) => drop(pending.remove(place)),
-        (_, Some(_), new) => waiting.new.clone_from(new),
+        (None, Some(_), None) if waiting.attempts == 0 => drop(pending.remove(place)),
+        (_, Some(_), None) => (waiting.old, waiting.new) = (event.old, None),
+        (_, Some(_), new) => (waiting.new, waiting.is_updated) = (new, true),
         // A new object of the name of a deleted one is never hidden.
-        (_, None, _) => pending.push(event),
+        (_, None, new) => pending.push(PendingEvent { new, ..event }),
     }
 }

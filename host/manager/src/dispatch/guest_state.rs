@@ -2,7 +2,8 @@
 //!
 //! A plugin with state has one instance at a time. When that goes while it can run another call (after idle time, or since a
 //! new generation took over), it is asked for its state; the next one gets it before its first call. State is a cache: it is
-//! lost with a fault, when the instance makes room for another plugin's, and while the plugin may not be called.
+//! lost with a fault, when the instance makes room for another plugin's, and while the plugin may not be called. It is not
+//! lost when the host keeps the next instance from taking it: the one after that gets it.
 //!
 //! Invariant: from the moment an instance goes until its state is there, the lock of the state is held, so that the next
 //! instance waits for it.
@@ -13,19 +14,26 @@ use pilothouse_engine::Fault;
 use tokio::sync::Mutex;
 
 use crate::dispatch::guest::Guest;
+use crate::dispatch::instance_pool::LeavingCharge;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
+
+/// Most instances that get the same state while the host keeps each of them from taking it. A guest that waits in its
+/// `restore` would otherwise never run.
+const MOST_RESTORES: u32 = 5;
 
 /// An instance that goes. Its code stays mapped until it is gone.
 pub(crate) struct Going {
     /// There until it is dropped.
     guest: Option<Box<dyn Guest>>,
     generation: Arc<Generation>,
+    /// Ends after the instance.
+    pub(crate) charge: Option<LeavingCharge>,
 }
 
 impl Going {
     pub(crate) fn new(guest: Option<Box<dyn Guest>>, generation: Arc<Generation>) -> Self {
-        Self { guest, generation }
+        Self { guest, generation, charge: None }
     }
 }
 
@@ -39,8 +47,14 @@ impl Drop for Going {
 /// The state of a plugin between two instances.
 #[derive(Default)]
 pub(crate) struct GuestState {
-    saved: Arc<Mutex<Option<Vec<u8>>>>,
+    saved: Arc<Mutex<Option<Saved>>>,
     plugin: OnceLock<Weak<Plugin>>,
+}
+
+struct Saved {
+    state: Vec<u8>,
+    /// Instances that the host kept from taking it.
+    unanswered: u32,
 }
 
 impl GuestState {
@@ -66,28 +80,39 @@ impl GuestState {
                         "the state has {bytes} bytes and is dropped: at most {most} are kept (limits.stateBytes)"
                     ));
                 }
-                Ok(state) => *saved = state,
+                Ok(state) => *saved = state.map(|state| Saved { state, unanswered: 0 }),
                 Err(fault) => lost(&saver, &format!("the state is lost: {fault}")),
             }
         });
     }
 
-    /// Gives an instance the state of the one before, if there is any.
+    /// Gives an instance the state of the one before, if there is any. `false`: the guest faulted; the instance cannot be
+    /// used, and the state is gone.
     ///
     /// # Errors
-    /// When the guest faults; the instance cannot be used, and the state is gone.
-    pub(crate) async fn restore(&self, plugin: &Plugin, guest: &mut dyn Guest) -> Result<(), Fault> {
-        let saved = self.saved.lock().await.take();
-        let Some(saved) = saved else { return Ok(()) };
-        if let Err(refusal) = guest.restore(&saved).await? {
-            lost(plugin, &format!("the guest goes on without its state: {refusal}"));
+    /// When the host kept the guest from answering: the instance cannot be used, and the next one gets the state. Cancel-safe.
+    pub(crate) async fn restore(&self, plugin: &Plugin, guest: &mut dyn Guest) -> Result<bool, Fault> {
+        let mut saved = self.saved.lock().await;
+        let Some(Saved { state, unanswered }) = &mut *saved else { return Ok(true) };
+        let (reason, is_usable) = match guest.restore(state).await {
+            Ok(Ok(())) => (None, true),
+            Ok(Err(refusal)) => (Some(refusal), true),
+            Err(fault) if fault.kind.is_of_host() && *unanswered + 1 < MOST_RESTORES => {
+                *unanswered += 1;
+                return Err(fault);
+            }
+            Err(fault) => (Some(fault.to_string()), false),
+        };
+        *saved = None;
+        if let Some(reason) = reason {
+            lost(plugin, &format!("the guest goes on without its state: {reason}"));
         }
-        Ok(())
+        Ok(is_usable)
     }
 }
 
 /// The state of a plugin is lost: a line of the log, and the last error of its status.
-pub(crate) fn lost(plugin: &Plugin, message: &str) {
+fn lost(plugin: &Plugin, message: &str) {
     if plugin.may_log(message.len()) {
         tracing::warn!(event = "plugin_state_lost", plugin = &**plugin.name(), "{message}");
     }

@@ -12,7 +12,8 @@
 //! then. An event for which no instance could be made is delivered later: none of the
 //! plugin's code ran. A call that could not be answered because of the host or the API server is made again a few times.
 //!
-//! A pump has no instance of its own. It leases one for the events that wait, as workers do for keys.
+//! A pump has no instance of its own. It leases one for the events that wait, as workers do for keys. A watch of a kind with
+//! several informers has a pump for each, and they [take turns](turn).
 //!
 //! Invariants: while `state` is `Idle` there is nothing to deliver, or the host may call no guests, or a call of
 //! [`Pump::wake`] is on its way; the lock of `state` is never held across an `await`, nor while events are taken from the ring
@@ -20,6 +21,7 @@
 
 mod first_list;
 mod retries;
+mod turn;
 mod undelivered;
 
 use std::collections::{HashSet, VecDeque};
@@ -41,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::first_list::FirstList;
 use self::retries::Retries;
+pub(crate) use self::turn::Turn;
 use self::undelivered::{Leftover, Undelivered};
 use crate::dispatch::call_id::next_call_id;
 use crate::dispatch::instance_pool::WarmInstance;
@@ -85,6 +88,8 @@ pub(crate) struct PumpSpec {
     pub(crate) watch: String,
     /// What this pump has a part of.
     pub(crate) first_list: Arc<FirstList>,
+    /// Held during each call.
+    pub(crate) turn: Turn,
     /// Which objects the watch shows under the grants of this generation.
     pub(crate) filter: Filter,
     pub(crate) predicates: Vec<Predicate>,
@@ -398,7 +403,8 @@ impl Pump {
         if dropped == batch.len() {
             return Delivered::Answered;
         }
-        // The wait may be long: what is checked after it holds when the call begins.
+        // The waits may be long: what is checked after them holds when the call begins.
+        let _turn = self.spec.turn.take(warm).await;
         warm.lease(plugin).await;
         if self.is_over() || !plugin.election().is_leader() {
             return Delivered::NotCalled;
@@ -504,6 +510,7 @@ impl Pump {
         let mut wait = SHORTEST_RETRY;
         for _ in 0..MAX_UNANSWERED {
             let _permit = plugin.quarantine_pause(CallKind::Event, || warm.release()).await;
+            let turn = self.spec.turn.take(&mut warm).await;
             warm.lease(plugin).await;
             if !self.may_call().await {
                 return;
@@ -514,6 +521,7 @@ impl Pump {
                 Ok(guest) => guest.synced(watch, call).await,
                 Err(fault) => Err(fault),
             };
+            drop(turn);
             let Err(fault) = told else { return };
             warm.release();
             log_fault(plugin, generation, &format_args!("on-synced {watch}"), call, began.elapsed(), &fault);

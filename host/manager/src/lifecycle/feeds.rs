@@ -25,7 +25,7 @@ use crate::dispatch::backfill::{BackfillPart, Sweep};
 use crate::dispatch::charged::Charged;
 use crate::dispatch::mapper::{KeyBound, Mapper, Mapping, Sweeps};
 use crate::dispatch::mapping::Filter;
-use crate::dispatch::pump::{FirstList, Pump, PumpSpec};
+use crate::dispatch::pump::{FirstList, Pump, PumpSpec, Turn};
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::tombstones::MAX_TOMBSTONES;
 use crate::imports::plugin_imports::{KindView, PluginImports};
@@ -37,6 +37,8 @@ use crate::lifecycle::plugin::Plugin;
 pub(crate) struct Feeds {
     mappers: Vec<MapperFeed>,
     handlers: Vec<HandlerFeed>,
+    /// Those of the handler watches, with their names, which may be equal in contract 0.1.
+    turns: Vec<(String, Turn)>,
     /// Ends pumps.
     cancel: CancellationToken,
 }
@@ -90,9 +92,11 @@ impl Feeds {
             let Some(view) = generation.imports.kind(&watch.kind) else { continue };
             let listening = if watch.is_handled() {
                 let first_list = Arc::new(FirstList::new(view.leases.len()));
+                let turn = old.take_turn(&watch.name);
+                feeds.turns.push((watch.name.clone(), turn.clone()));
                 (0..view.leases.len()).try_for_each(|at| {
                     listen_with_ring(plugin, generation, watch, (view, at), &first_list, &mut old.handlers)
-                        .map(|handler| unpumped.push(handler))
+                        .map(|handler| unpumped.push((handler, turn.clone())))
                 })
             } else {
                 listen_with_mapper(plugin, generation, watch, view, &old.mappers)
@@ -107,8 +111,8 @@ impl Feeds {
         // The old listeners go; events that their pumps did not deliver are taken over below.
         old.stop();
         let owed = plugin.backfill().set_sweeps(sweeps.clone());
-        for handler in unpumped {
-            feeds.start_pump(plugin, generation, handler);
+        for (handler, turn) in unpumped {
+            feeds.start_pump(plugin, generation, handler, turn);
         }
         // After the listeners are there, so each object is in the snapshots or its change is heard. A standby queues nothing.
         if plugin.gate().is_open() {
@@ -240,7 +244,19 @@ impl Feeds {
         }
     }
 
-    fn start_pump(&mut self, plugin: &Arc<Plugin>, generation: &Arc<Generation>, handler: Unpumped) {
+    /// The turn of a watch of this name, for the next generation; a new one if there is none.
+    fn take_turn(&mut self, name: &str) -> Turn {
+        let at = self.turns.iter().position(|(own, _)| own == name);
+        at.map(|at| self.turns.remove(at).1).unwrap_or_default()
+    }
+
+    fn start_pump(
+        &mut self,
+        plugin: &Arc<Plugin>,
+        generation: &Arc<Generation>,
+        handler: Unpumped,
+        turn: Turn,
+    ) {
         let Unpumped { watch, filter, informer, ring, registration, predecessor, first_list } = handler;
         let spec = PumpSpec {
             plugin: Arc::clone(plugin),
@@ -248,6 +264,7 @@ impl Feeds {
             kind: watch.kind.clone(),
             watch: watch.name.clone(),
             first_list,
+            turn,
             filter: filter.clone(),
             predicates: watch.predicates.clone(),
             ring: Arc::clone(&ring),

@@ -5,7 +5,7 @@ use serde_saphyr::Spanned;
 
 use super::Ceilings;
 use super::asked::AskedLimits;
-use crate::manifest::{ManifestError, expect, malformed, refused};
+use crate::manifest::{ManifestError, malformed, refused};
 use crate::quantity::parse_memory;
 use crate::yaml::read;
 
@@ -20,20 +20,10 @@ pub struct HostLimits {
     pub guest_memory: Option<u64>,
 }
 
-const API_VERSION: &str = "pilothouse.dev/v1alpha1";
-const KIND: &str = "Limits";
-
 /// Fewest and most connections to the API server.
 const CONNECTIONS: std::ops::RangeInclusive<usize> = 1..=1024;
 /// Least memory of all instances together: one instance with the default memory.
 const MIN_GUEST_MEMORY: u64 = 64 << 20;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Head {
-    api_version: Option<Spanned<String>>,
-    kind: Option<Spanned<String>>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -72,16 +62,7 @@ impl HostLimits {
     }
 
     fn read(text: &[u8], file: &str) -> Result<Self, ManifestError> {
-        let text = std::str::from_utf8(text).map_err(|e| ManifestError::Shape {
-            at: None,
-            field: None,
-            reason: format!("it is not UTF-8 text (byte {})", e.valid_up_to()),
-        })?;
-        let head: Head = read(text)?;
-        let otherwise = "or name another file with --limits";
-        expect("apiVersion", head.api_version.as_ref(), API_VERSION, otherwise)?;
-        expect("kind", head.kind.as_ref(), KIND, otherwise)?;
-        let document: Document = read(text)?;
+        let document: Document = read(text, "Limits", "or name another file with --limits")?;
         let host = document.host.unwrap_or_default();
         if let Some(connections) = host.max_connections.as_ref().filter(|n| !CONNECTIONS.contains(&n.value)) {
             let reason = format!("{} is out of bounds", connections.value);

@@ -1,8 +1,13 @@
 //! State goes from instance to instance, and not where the guest may not be called or its room is wanted.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
 use pilothouse_engine::FaultKind;
 use pilothouse_plugin::World;
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use crate::testing::{Calls, FakeComponent, IDLE_TTL, TestHost, TestPlugin, done, fault};
 
@@ -87,4 +92,77 @@ async fn an_instance_that_is_worn_out_hands_its_state_over_and_is_replaced() {
     test.server.create("ns/b", json!({}));
     assert_eq!(calls.so_far().await, ["restore ", "on-events ns/b", "save "]);
     test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_hands_its_state_over_counts_until_it_is_gone() {
+    let test = TestPlugin::new().await;
+    let permits = Arc::new(Semaphore::new(0));
+    let (component, mut calls) = handler("sha256:h");
+    let may_save = Arc::clone(&permits);
+    let component = component.with_state().script(move |call| {
+        let may_save = Arc::clone(&may_save);
+        async move {
+            if call.function == "save" {
+                may_save.acquire().await.unwrap().forget();
+            }
+            done(&call)
+        }
+    });
+    test.run(component).await;
+    let used = || (test.plugin.instances().used().memory, test.host.instances.used());
+    assert_eq!(calls.so_far().await, ["on-synced "]);
+    assert_eq!(used(), (1 << 20, 1 << 20), "idle");
+    tokio::time::sleep(IDLE_TTL).await;
+    assert_eq!(calls.so_far().await, ["save "]);
+    assert_eq!(used(), (1 << 20, 1 << 20), "in its last call");
+    permits.add_permits(1);
+    assert_eq!(calls.so_far().await, [""; 0]);
+    assert_eq!(used(), (0, 0), "gone");
+    // The next one is made while the one before hands its state over.
+    test.server.create("ns/a", json!({}));
+    assert_eq!(calls.so_far().await, ["restore ", "on-events ns/a"]);
+    let (new, mut new_calls) = handler("sha256:new");
+    test.run(new.with_state()).await;
+    assert_eq!(calls.so_far().await, ["save "]);
+    assert_eq!(new_calls.so_far().await, [""; 0]);
+    assert_eq!(used(), (2 << 20, 2 << 20), "two instances");
+    permits.add_permits(1);
+    assert_eq!(new_calls.so_far().await[0], "restore ");
+    assert_eq!(used(), (1 << 20, 1 << 20), "one of them");
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn state_that_the_host_keeps_an_instance_from_taking_is_for_the_next_one() {
+    for (kind, times, wanted) in [
+        (FaultKind::Waiting, 1, vec!["restore ", "restore ", "on-events ns/b", "save ", "restore "]),
+        // A guest that always waits goes on without in the end.
+        (
+            FaultKind::Waiting,
+            9,
+            [vec!["restore "; 5], vec!["on-events ns/b", "save "], vec!["restore "]].concat(),
+        ),
+        (FaultKind::Trap, 1, vec!["restore ", "on-events ns/b", "save ", "restore "]),
+    ] {
+        let test = TestPlugin::new().await;
+        let left = Arc::new(AtomicUsize::new(times));
+        let (component, mut calls) = handler("sha256:h");
+        let component = component.with_state().script(move |call| {
+            let fails = call.function == "restore"
+                && left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
+            async move { if fails { Err(fault(kind)) } else { done(&call) } }
+        });
+        test.run(component).await;
+        assert_eq!(calls.so_far().await, ["on-synced "]);
+        tokio::time::sleep(IDLE_TTL).await;
+        assert_eq!(calls.so_far().await, ["save "]);
+        test.server.create("ns/b", json!({}));
+        // Long enough for all attempts, and for the idle time after them.
+        tokio::time::sleep(IDLE_TTL + Duration::from_secs(60)).await;
+        test.server.create("ns/c", json!({}));
+        let seen = calls.so_far().await;
+        assert_eq!(seen[..wanted.len()], wanted, "{kind:?} {times} times");
+        test.end().await;
+    }
 }

@@ -13,8 +13,8 @@ mod ledger;
 pub(crate) mod memory;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -27,7 +27,7 @@ use tokio::time::Instant;
 pub(crate) use self::ledger::PoolBounds;
 use self::ledger::{Granted, Ledger, TenantId, Ticket, UsedBy};
 use crate::dispatch::guest::{Component, Guest};
-use crate::dispatch::guest_state::{self, Going};
+use crate::dispatch::guest_state::Going;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
@@ -70,6 +70,7 @@ pub(crate) struct Lease {
 /// An instance and the generation it belongs to.
 struct Warm {
     generation: Arc<Generation>,
+    tenant: Weak<Tenant>,
     /// There until it is dropped.
     guest: Option<Box<dyn Guest>>,
 }
@@ -83,11 +84,34 @@ impl Warm {
 
 impl Drop for Warm {
     fn drop(&mut self) {
-        let is_usable = self.guest.as_ref().is_some_and(|guest| guest.is_usable());
-        let going = Going::new(self.guest.take(), Arc::clone(&self.generation));
-        if let Some(state) = self.generation.state.as_ref().filter(|_| is_usable) {
+        let guest = self.guest.take();
+        let memory = guest.as_ref().filter(|guest| guest.is_usable()).map(|guest| guest.memory());
+        let mut going = Going::new(guest, Arc::clone(&self.generation));
+        if let (Some(state), Some(memory)) = (&self.generation.state, memory) {
+            going.charge = self.tenant.upgrade().map(|tenant| LeavingCharge::new(tenant, memory));
             state.save(going);
         }
+    }
+}
+
+/// What an instance is charged while it hands its state over.
+pub(crate) struct LeavingCharge {
+    tenant: Arc<Tenant>,
+    bytes: u64,
+}
+
+impl LeavingCharge {
+    fn new(tenant: Arc<Tenant>, memory: usize) -> Self {
+        let bytes = memory as u64;
+        tenant.pool.0.state.lock().ledger.begin_leaving(tenant.id, bytes);
+        Self { tenant, bytes }
+    }
+}
+
+impl Drop for LeavingCharge {
+    fn drop(&mut self) {
+        let Self { tenant, bytes } = self;
+        tenant.pool.change(|ledger, _| ledger.end_leaving(tenant.id, *bytes));
     }
 }
 
@@ -159,6 +183,12 @@ impl InstancePool {
         plugin.metrics().instantiations.inc();
         plugin.metrics().instantiate_time.observe(began.elapsed().as_secs_f64());
         Ok(guest)
+    }
+
+    /// Bytes of all instances.
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> u64 {
+        self.0.state.lock().ledger.used()
     }
 
     /// Changes the ledger, and grants the leases that become possible.
@@ -333,13 +363,13 @@ impl Lease {
             self.warm = None;
             let mut guest = self.tenant.pool.instantiate_for(plugin, generation).await?;
             if let Some(state) = &generation.state
-                && let Err(fault) = state.restore(plugin, &mut *guest).await
+                && !state.restore(plugin, &mut *guest).await?
             {
-                guest_state::lost(plugin, &format!("the guest goes on without its state: {fault}"));
                 guest = self.tenant.pool.instantiate_for(plugin, generation).await?;
             }
             generation.instance_made();
-            self.warm = Some(Warm { generation: Arc::clone(generation), guest: Some(guest) });
+            let tenant = Arc::downgrade(&self.tenant);
+            self.warm = Some(Warm { generation: Arc::clone(generation), tenant, guest: Some(guest) });
         }
         self.recharge();
         match self.warm.as_mut().and_then(|warm| warm.guest.as_mut()) {

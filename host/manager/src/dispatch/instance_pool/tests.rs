@@ -198,7 +198,7 @@ async fn the_instance_that_describes_a_plugin_counts_like_any_other() {
     new.loader.follow(&new.plugin, files(b"a", &json!({})), &CancellationToken::new(), || true).await;
     assert_eq!(new.plugin.status().state, PluginState::Running);
     assert!(!component.is_mapped(), "the idle instance went for it");
-    assert_eq!(host.instances.0.state.lock().ledger.used(), 0, "it has gone itself");
+    assert_eq!(host.instances.used(), 0, "it has gone itself");
     idle.end().await;
     new.end().await;
 }

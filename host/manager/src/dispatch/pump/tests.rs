@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::leader_election::tests::standby;
-use crate::testing::{Calls, FakeComponent, IDLE_TTL, TestPlugin, done, fault};
+use crate::testing::{Calls, FakeComponent, IDLE_TTL, TestPlugin, done, fault, reads, settle};
 
 /// An event handler of ConfigMaps; `more` is merged into its watch.
 fn handler(digest: &'static str, more: Value) -> (FakeComponent, Calls) {
@@ -358,5 +358,74 @@ async fn an_event_whose_call_waited_in_vain_is_delivered_again_and_not_for_ever(
     let again = ["on-add ns/stuck"; 4].into_iter().chain(["on-add ns/next"]);
     assert_eq!(calls.so_far().await, again.collect::<Vec<_>>());
     assert_eq!(test.plugin.status().last_error, None);
+    test.end().await;
+}
+
+/// Two informers have the objects of one watch, and the component has instances enough for both.
+#[tokio::test(start_paused = true)]
+async fn a_watch_with_two_informers_has_one_call_at_a_time_over_a_reload_too() {
+    let test = TestPlugin::new().await;
+    let spec = || json!({"permissions": reads(&["a", "b"], &[])});
+    let handler = || {
+        let watch =
+            json!({"version": "v1", "kind": "ConfigMap", "delivery": "every", "map": {"type": "handler"}});
+        let permits = Arc::new(Semaphore::new(0));
+        let description = json!({"watches": [watch], "maxConcurrentReconciles": 4});
+        let (component, calls) = FakeComponent::new("sha256:h", World::Controller, description);
+        (component.held(&permits), calls, permits)
+    };
+    let (component, mut calls, permits) = handler();
+    test.run_with(component, spec()).await;
+    for key in ["a/1", "b/1", "a/2", "b/2"] {
+        test.server.create(key, json!({}));
+    }
+    let mut seen = Vec::new();
+    for n in 0..3 {
+        let begun = calls.so_far().await;
+        assert_eq!(begun.len(), 1, "call {n}: {begun:?}");
+        seen.extend(begun);
+        permits.add_permits(1);
+    }
+    let last = calls.so_far().await;
+    assert_eq!(last.len(), 1, "{last:?}");
+    seen.extend(last.clone());
+    // The last event is in a call of the old generation, whichever pump has it.
+    let (component, mut new_calls, new_permits) = handler();
+    test.run_with(component, spec()).await;
+    new_permits.add_permits(100);
+    let both = |key: &str| json!({"metadata": {"labels": {"of": key}}});
+    test.server.update("a/1", both("a"));
+    test.server.update("b/1", both("b"));
+    assert_eq!(new_calls.so_far().await, [""; 0], "a call of the old generation goes on: {last:?}");
+    permits.add_permits(1);
+    let mut after = new_calls.so_far().await;
+    after.retain(|call| call.starts_with("on-update"));
+    after.sort_unstable();
+    assert_eq!(after, ["on-update a/1", "on-update b/1"]);
+    seen.sort_unstable();
+    assert_eq!(seen, ["on-add a/1", "on-add a/2", "on-add b/1", "on-add b/2"]);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pumps_that_take_turns_share_one_instance() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = handler("sha256:h", json!({}));
+    let spec = json!({"permissions": reads(&["a", "b"], &[])});
+    let component = test.run_with(component.with_state(), spec).await;
+    for n in 0..50 {
+        test.server.create(&format!("a/{n}"), json!({}));
+        test.server.create(&format!("b/{n}"), json!({}));
+        if n % 7 == 0 {
+            settle().await;
+        }
+    }
+    let calls = calls.so_far().await;
+    let delivered: usize = calls
+        .iter()
+        .filter_map(|call| call.strip_prefix("on-events "))
+        .map(|keys| keys.split(',').count())
+        .sum();
+    assert_eq!((delivered, component.instances()), (100, 1), "{calls:?}");
     test.end().await;
 }
