@@ -14,7 +14,7 @@ use crate::dev::folder::shared_target;
 use crate::dev::log::Log;
 use crate::dev::projects::{self, Project, Source};
 use crate::hosting::Signals;
-use crate::output::{print, size};
+use crate::output::{print, shown, size};
 
 const EXAMPLES: &str = "Examples:
   # The plugin crate in this folder: its component is put beside its Cargo.toml
@@ -73,7 +73,7 @@ impl Build {
         };
         let to = to.join(name);
         put(&to, &component)?;
-        print(&format!("{}: {}, {}\n", to.display(), size(bytes), built.how))
+        print(&format!("{}: {}, {}\n", shown(&to), size(bytes), built.how))
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn build_crate(project: &Project, package: &Package, profile: S
     };
     let report = cargo_build::build(request, Log::to_stderr()).await;
     let how = cargo_build::built(&report);
-    let folder = project.folder.display();
+    let folder = shown(&project.folder);
     let component = report.component.with_context(|| format!("{folder}: no component was built"))?;
     Ok(Built { component, how })
 }
@@ -116,7 +116,7 @@ pub(crate) fn only_project(path: &Path) -> Result<Project> {
     match (projects.pop(), projects.first()) {
         (Some(only), None) => Ok(only),
         (last, _) => {
-            let all = projects.iter().chain(&last).map(|project| project.folder.display().to_string());
+            let all = projects.iter().chain(&last).map(|project| shown(&project.folder).to_string());
             let all = all.collect::<Vec<_>>().join(", ");
             Err(anyhow!("{} holds several plugins: {all}; name the path of one of them", path.display()))
         }

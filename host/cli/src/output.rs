@@ -1,7 +1,8 @@
-//! [`print`] and [`complain`]: what a command writes to standard output and standard error; [`size`]
-//! and [`yaml_scalar`]: how it writes sizes, and texts in YAML.
+//! [`print`] and [`complain`]: what a command writes to standard output and standard error; [`size`], [`shown`]
+//! and [`yaml_scalar`]: how it writes sizes, paths, and texts in YAML.
 
 use std::io::{ErrorKind, Write as _};
+use std::path::{Display, Path};
 
 use anyhow::{Context as _, Result};
 
@@ -30,6 +31,13 @@ pub(crate) fn size(bytes: u64) -> String {
         kibi if kibi < 1024.0 => format!("{kibi:.1} KiB"),
         kibi => format!("{:.1} MiB", kibi / 1024.0),
     }
+}
+
+/// A path as people would write it: relative to the current folder if it is below that, else as it is.
+pub(crate) fn shown(path: &Path) -> Display<'_> {
+    let folder = std::env::current_dir().unwrap_or_default();
+    let below = path.strip_prefix(folder).or_else(|_| path.strip_prefix("."));
+    below.ok().filter(|below| !below.as_os_str().is_empty()).unwrap_or(path).display()
 }
 
 /// A text as YAML reads it: in quotes, unless it is a plain word that means nothing else.
@@ -61,6 +69,17 @@ mod tests {
     #[test]
     fn sizes_are_short() {
         assert_eq!([12, 1536, 3 << 20].map(size), ["12 bytes", "1.5 KiB", "3.0 MiB"]);
+    }
+
+    #[test]
+    fn paths_below_the_current_folder_are_relative_to_it() {
+        let folder = std::env::current_dir().unwrap();
+        assert_eq!(shown(&folder.join("plugins/a.wasm")).to_string(), "plugins/a.wasm");
+        for path in ["plugins/a.wasm", "../a.wasm", "/nowhere/a.wasm", "."] {
+            assert_eq!(shown(Path::new(path)).to_string(), path);
+        }
+        assert_eq!(shown(Path::new("./a.wasm")).to_string(), "a.wasm");
+        assert_eq!(shown(&folder).to_string(), folder.display().to_string());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! [`yaml`]: JSON as YAML in block style, as people write it.
+//! [`yaml`]: JSON as YAML in block style, as people write it; [`scalar`]: a single value of it.
 
 use serde_json::Value;
 
@@ -45,7 +45,8 @@ fn after(value: &Value, indent: usize, text: &mut String) {
     }
 }
 
-fn scalar(value: &Value) -> String {
+/// A value that is no object and no list, on one line.
+pub(crate) fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => yaml_scalar(text),
         other => other.to_string(),

@@ -99,8 +99,8 @@ fn says_nothing(part: &str) -> bool {
     part.lines().all(|line| matches!(line.trim_start().bytes().next(), None | Some(b'#' | b'%')))
 }
 
-/// The documents of a file, empty ones too, each with how many lines stand before it.
-fn parts(text: &str) -> Vec<(usize, &str)> {
+/// The documents of a text, empty ones too, each with how many lines stand before it.
+pub fn parts(text: &str) -> Vec<(usize, &str)> {
     let mut parts = Vec::new();
     let (mut start, mut lines_before, mut at) = (0, 0, 0);
     for (number, line) in text.split_inclusive('\n').enumerate() {

@@ -48,7 +48,7 @@ mod verbs;
 
 pub use apply::replay_applies;
 pub use controllers::{ControllerSet, UnknownController};
-pub use documents::Document;
+pub use documents::{Document, parts as document_parts};
 pub use error::StartError;
 pub use faults::{Fault, FaultRule, FaultState, Faults, When};
 pub use http::Served;

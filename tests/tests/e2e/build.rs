@@ -28,8 +28,9 @@ fn a_crate_is_built_beside_its_manifest_or_into_a_plugin_directory() -> Result<(
     let component = guest.join("deployment_watcher.wasm");
     let size = fs::metadata(&component)?.len();
     #[allow(clippy::cast_precision_loss, reason = "it is small")]
-    let wanted = format!("deployment_watcher.wasm: {:.1} KiB, ", size as f64 / 1024.0);
-    ensure!(built.stdout.contains(&wanted) && built.stdout.lines().count() == 1, "{built:?}");
+    let wanted =
+        format!("guests/deployment-watcher/deployment_watcher.wasm: {:.1} KiB, ", size as f64 / 1024.0);
+    ensure!(built.stdout.starts_with(&wanted) && built.stdout.lines().count() == 1, "{built:?}");
     // It is what the manifest beside it names.
     let checked = cli::run(dir, &["check", "guests/deployment-watcher/deployment-watcher.yaml"])?;
     ensure!(checked.status.success() && !checked.stdout.contains("warning:"), "{checked:?}");

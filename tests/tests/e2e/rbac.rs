@@ -109,7 +109,8 @@ fn rules(plane: &ControlPlane) -> Result<Vec<Rule>> {
         namespace: String,
     }
     let mut found = Vec::new();
-    for (kind, name) in [("clusterroles", format!("{HOST}:{ACCOUNT}")), ("roles", ACCOUNT.to_owned())] {
+    let name = format!("{HOST}:{ACCOUNT}");
+    for kind in ["clusterroles", "roles"] {
         let list: List = serde_json::from_str(&plane.kubectl(&["get", kind, "-A", "-o", "json"])?)?;
         for role in list.items.into_iter().filter(|role| role.metadata.name == name) {
             let namespace = role.metadata.namespace;

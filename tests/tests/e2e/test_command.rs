@@ -135,6 +135,50 @@ fn a_failed_assert_is_shown_with_its_place_and_the_differences() -> Result<()> {
 }
 
 #[test]
+fn an_update_brings_asserts_to_what_the_server_has_and_leaves_the_rest() -> Result<()> {
+    let wrong = COUNT.replace("data: {total: \"0\"}", "data:\n  total: \"3\" # of one node");
+    let asserts = format!("# two\n---\n{NODE}---\n{wrong}");
+    let unclear = "apiVersion: v1\nkind: ConfigMap\ndata: {total: \"9\"}\n";
+    let dir = pods_per_node(&[
+        ("a-differs/00-node.yaml", NODE),
+        ("a-differs/00-assert.yaml", &asserts),
+        ("a-differs/00-errors.yaml", &COUNT.replace("worker-1", "worker-9")),
+        ("a-differs/01-assert.yaml", COUNT),
+        ("a-differs/case.yaml", HASTY),
+        ("b-absent/00-assert.yaml", &COUNT.replace("worker-1", "worker-9")),
+        ("b-absent/case.yaml", HASTY),
+        ("c-exists/00-node.yaml", NODE),
+        ("c-exists/00-assert.yaml", &wrong),
+        ("c-exists/00-errors.yaml", COUNT),
+        ("c-exists/case.yaml", HASTY),
+        ("d-several/00-node.yaml", &format!("{NODE}---\n{}", NODE.replace("worker-1", "worker-2"))),
+        ("d-several/00-assert.yaml", &format!("{COUNT}---\n{}", COUNT.replace("worker-1", "worker-2"))),
+        ("d-several/01-assert.yaml", unclear),
+        ("d-several/case.yaml", HASTY),
+    ])?;
+    let read = |name: &str| fs::read_to_string(dir.path().join("fixtures").join(name));
+    let tested = test(dir.path(), &["--update", "--jobs", "4"])?;
+    ensure_failed(
+        &tested,
+        &[
+            "\n  wrote fixtures/a-differs/00-assert.yaml\nFAIL  b-absent (",
+            "ConfigMap pods-on-worker-9 does not exist (after 5s)\n",
+            "ConfigMap default/pods-on-worker-1 exists, and should not\n",
+            "d-several/01-assert.yaml, document 1 (line 1): no ConfigMap is as expected",
+            "\n1 passed, 3 failed (",
+        ],
+    )?;
+    ensure!(tested.stdout.matches("wrote fixtures/").count() == 1, "{}", tested.stdout);
+    ensure!(read("a-differs/00-assert.yaml")? == asserts.replace("\"3\"", "\"0\""), "{tested:?}");
+    for (name, content) in [("c-exists/00-assert.yaml", &*wrong), ("d-several/01-assert.yaml", unclear)] {
+        ensure!(read(name)? == content, "{name}: {tested:?}");
+    }
+    let again = test(dir.path(), &["--filter", "a-differs"])?;
+    ensure!(again.status.success(), "{again:?}");
+    Ok(())
+}
+
+#[test]
 fn what_should_not_be_there_is_judged_when_the_plugin_is_at_rest() -> Result<()> {
     // At the first moment it is not there.
     let dir = pods_per_node(&[("00-node.yaml", NODE), ("00-errors.yaml", COUNT), ("case.yaml", PATIENT)])?;

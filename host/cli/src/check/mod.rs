@@ -20,7 +20,7 @@ use self::subject::Subject;
 use crate::inspect::interfaces::Interfaces;
 use crate::inspect::watches::{Unwatchable, watched};
 use crate::inspect::{self, Inspector, describe};
-use crate::output::print;
+use crate::output::{print, shown};
 
 /// Wakes that are measured.
 const WAKES: usize = 50;
@@ -72,11 +72,11 @@ impl Check {
         let scratch = tempfile::Builder::new().prefix("pilothouse-check-").tempdir();
         let scratch = scratch.context("making a folder for the machine code")?;
         let mut report = Report {
-            component: subject.path.display().to_string(),
+            component: shown(&subject.path).to_string(),
             component_bytes: subject.wasm.len(),
             interfaces: Interfaces::of(&subject.wasm),
             plugin: subject.manifest.name.clone(),
-            manifest: subject.manifest_path.as_ref().map(|path| path.display().to_string()),
+            manifest: subject.manifest_path.as_ref().map(|path| shown(path).to_string()),
             ..Report::default()
         };
         let outcome = fill(&mut report, &subject, scratch.path(), self.manifest).await?;

@@ -4,6 +4,7 @@
 //! the command that removes what an earlier output gave and this one does not. `kubectl apply --prune` would not: it looks
 //! only into namespaces of which it applies something.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
@@ -14,6 +15,9 @@ use crate::output::yaml_scalar;
 
 /// The longest value of a label.
 const LONGEST_LABEL: usize = 63;
+
+/// The longest name of a role.
+const LONGEST_NAME: usize = 253;
 
 /// The objects, in a fixed order: the account, then what holds in the cluster, then each namespace.
 pub(crate) fn yaml(host: &Host, rights: &Rights) -> String {
@@ -43,21 +47,26 @@ fn short_digest(text: &str) -> String {
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The name of the roles of a host and of their bindings. Hosts share the cluster-scoped names and the namespaces of their
+/// plugins, so the name has the namespace of the account. Shortened names end with a digest of the whole.
+fn role_name(host: &Host) -> String {
+    let name = format!("{}:{}", host.namespace, host.account);
+    match name.get(..LONGEST_NAME - 17) {
+        Some(start) if name.len() > LONGEST_NAME => format!("{start}-{}", short_digest(&name)),
+        _ => name,
+    }
+}
+
 fn objects(host: &Host, rights: &Rights, labels: &str) -> String {
     let (namespace, account) = (yaml_scalar(&host.namespace), yaml_scalar(&host.account));
     let mut text = format!(
         "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  namespace: {namespace}\n  name: {account}\n{labels}"
     );
+    let name = yaml_scalar(&role_name(host));
     for (scope, rules) in rights.rules() {
-        let (role, name, within) = match &scope {
-            // Names of cluster-scoped objects are shared by all hosts of a cluster.
-            RoleScope::Cluster => {
-                let name = yaml_scalar(&format!("{}:{}", host.namespace, host.account));
-                ("ClusterRole", name, String::new())
-            }
-            RoleScope::Namespace(namespace) => {
-                ("Role", account.clone(), format!("  namespace: {}\n", yaml_scalar(namespace)))
-            }
+        let (role, within) = match &scope {
+            RoleScope::Cluster => ("ClusterRole", String::new()),
+            RoleScope::Namespace(namespace) => ("Role", format!("  namespace: {}\n", yaml_scalar(namespace))),
         };
         let head = |kind: &str| {
             format!(
@@ -77,8 +86,16 @@ fn objects(host: &Host, rights: &Rights, labels: &str) -> String {
 }
 
 fn write_rule(text: &mut String, rule: &RoleRule) {
+    // A plugin may need a rule for several reasons: `NAME`, `NAME, for this`, `NAME, for that`.
+    let mut purposes = BTreeMap::<&str, Vec<&str>>::new();
     for reason in &rule.reasons {
-        let _ = writeln!(text, "  # {reason}");
+        let (name, purpose) = reason.split_once(", ").unwrap_or((reason, ""));
+        purposes.entry(name).or_default().push(purpose);
+    }
+    for (name, mut purposes) in purposes {
+        purposes.retain(|purpose| !purpose.is_empty());
+        purposes.insert(0, name);
+        let _ = writeln!(text, "  # {}", purposes.join(", "));
     }
     let list = |entries: Vec<&str>| entries.into_iter().map(yaml_scalar).collect::<Vec<_>>().join(", ");
     let texts = |entries: &[String]| list(entries.iter().map(String::as_str).collect());
@@ -106,6 +123,45 @@ mod tests {
         let mut rights = Rights::default();
         of_host(&host, &mut rights).unwrap();
         assert_eq!(yaml(&host, &rights), include_str!("manifest/host.yaml"));
+    }
+
+    #[test]
+    fn hosts_with_accounts_of_one_name_have_roles_of_their_own() {
+        let host = |namespace: &str, account: &str| Host {
+            namespace: namespace.to_owned(),
+            account: account.to_owned(),
+            lease: None,
+            admin_tokens: true,
+        };
+        let (long, other) = ("a".repeat(253), "a".repeat(252) + "b");
+        let names = [
+            host("a", "host"),
+            host("b", "host"),
+            host(&"n".repeat(63), &long),
+            host(&"n".repeat(63), &other),
+            host(&"n".repeat(62), &long),
+        ]
+        .map(|host| role_name(&host));
+        assert_eq!(names[..2], ["a:host", "b:host"]);
+        let unique: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(unique.len(), names.len(), "{names:?}");
+        assert!(names.iter().all(|name| name.len() <= LONGEST_NAME), "{names:?}");
+        assert_eq!(role_name(&host("n", &"a".repeat(251))).len(), 253, "not shortened without need");
+    }
+
+    #[test]
+    fn a_comment_names_each_plugin_once() {
+        let rule = RoleRule {
+            group: String::new(),
+            resources: vec!["events".to_owned()],
+            names: Vec::new(),
+            verbs: vec![super::super::rights::Verb::Create],
+            reasons: ["b", "a, Events", "a", "a, spec.configFrom", "b-c"].map(str::to_owned).into(),
+        };
+        let mut text = String::new();
+        write_rule(&mut text, &rule);
+        let comments: Vec<&str> = text.lines().take_while(|line| line.starts_with("  #")).collect();
+        assert_eq!(comments, ["  # a, Events, spec.configFrom", "  # b", "  # b-c"]);
     }
 
     #[test]

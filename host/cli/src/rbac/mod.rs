@@ -46,7 +46,7 @@ pub(crate) struct Rbac {
     /// Namespace of the host's ServiceAccount and Pod
     #[arg(short, long, value_name = "NS", default_value = "pilothouse", value_parser = name)]
     namespace: String,
-    /// Name of the host's ServiceAccount, and of its roles
+    /// Name of the host's ServiceAccount; its roles are NS:NAME
     #[arg(long, value_name = "NAME", default_value = "pilothouse", value_parser = name)]
     service_account: String,
     /// Lease of the election, as for `run` [default: pilothouse in --namespace]
