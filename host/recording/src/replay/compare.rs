@@ -150,7 +150,7 @@ impl<'a> Comparison<'a> {
         self.pair(&then.result, &result);
         let now: Vec<Made> = now.into_iter().map(|made| self.masked(made)).collect();
         let mut result = result;
-        if let Some(masker) = &self.masker {
+        if let Some(masker) = &mut self.masker {
             masker.mask(&mut result);
         }
         let is_cut = is_cut(&then.result);
@@ -220,8 +220,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    fn masked(&self, mut made: Made) -> Made {
-        if let Some(masker) = &self.masker {
+    fn masked(&mut self, mut made: Made) -> Made {
+        if let Some(masker) = &mut self.masker {
             masker.mask(&mut made.import.args);
         }
         made

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::json_text::rewrite;
+use super::json_text::{StringPath, rewrite};
 
 const LAST_APPLIED: [&str; 3] =
     ["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"];
@@ -112,8 +112,13 @@ impl<'a> Body<'a> {
         !matches!(self.of, Of::Other)
     }
 
-    /// What the string at a path is.
-    pub(super) fn leaf(&self, path: &[&str], text: &str) -> Leaf {
+    /// What a string is. No name is a secret.
+    pub(super) fn leaf(&self, path: &StringPath<'_>, text: &str) -> Leaf {
+        if path.is_name || !self.has_secrets() {
+            return Leaf::Text;
+        }
+        let path = path.parts();
+        let path: &[&str] = &path.iter().map(|part| &**part).collect::<Vec<_>>();
         let is_own_name = |value: &[u8]| self.names.iter().any(|name| name.as_bytes() == value);
         let secret = |value: Vec<u8>, encoding| {
             if value.is_empty() || is_own_name(&value) { Leaf::Text } else { Leaf::Secret(value, encoding) }
@@ -150,14 +155,11 @@ impl<'a> Body<'a> {
             return;
         }
         // What is no JSON has no places.
-        let _ = rewrite(self.text, |path, is_name, text| {
-            if is_name {
-                return None;
-            }
+        let _ = rewrite(self.text, |path, text| {
             match self.leaf(path, text) {
-                Leaf::Secret(value, _) => found(path.join("/"), value),
+                Leaf::Secret(value, _) => found(path.parts().join("/"), value),
                 Leaf::Nested => Body::nested(text).secrets(&mut |below, value| {
-                    found(format!("{}/{below}", path.join("/")), value);
+                    found(format!("{}/{below}", path.parts().join("/")), value);
                 }),
                 Leaf::Text => {}
             }

@@ -2,16 +2,17 @@
 //! in a URL, in hexadecimal, and inside of base64 at any offset.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder, Input, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, Input, Match, MatchKind};
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{
     GeneralPurpose, GeneralPurposeConfig, STANDARD_NO_PAD, URL_SAFE_NO_PAD,
 };
-use parking_lot::Mutex;
 
 /// Values of fewer bytes are not looked for: they stand in texts anyway.
 pub(super) const SHORTEST: usize = 6;
@@ -22,16 +23,24 @@ pub(super) const LONGEST: usize = 16 << 10;
 /// Values of more bytes are looked for in fewer forms.
 const SHORT: usize = 256;
 
+/// By what factor each finder has more values than the next one at least.
+const FACTOR: usize = 4;
+
 /// Values and replacements, and what finds them.
+///
+/// Values come one by one, and an automaton cannot be added to. So there are a few of them, each with several times the values of
+/// the next one: a value is in a new automaton a few times, and not each time that another one comes.
 #[derive(Default)]
 pub(super) struct Dictionary {
-    known: HashMap<Vec<u8>, String>,
+    known: HashMap<Arc<[u8]>, String>,
     bytes: usize,
-    /// Made again when a search finds that values were added.
-    finder: Mutex<Option<Finder>>,
+    /// Values that no finder has yet.
+    added: Vec<Arc<[u8]>>,
+    finders: Vec<Finder>,
 }
 
 struct Finder {
+    values: Vec<Arc<[u8]>>,
     automaton: AhoCorasick,
     forms: Vec<Form>,
 }
@@ -41,7 +50,7 @@ enum Form {
     /// It becomes this text.
     Text(String),
     /// The inner characters of base64 of a value that begins at this byte of a group of three.
-    Base64 { offset: usize, is_url: bool, value: Vec<u8>, token: String },
+    Base64 { offset: usize, is_url: bool, value: Arc<[u8]>, token: String },
 }
 
 impl Dictionary {
@@ -59,73 +68,102 @@ impl Dictionary {
         self.known.get(value).map(String::as_str)
     }
 
-    /// Adds a value that is to be looked for.
+    /// Adds a value that is to be looked for, from the next [`index`](Self::index) on.
     pub(super) fn add(&mut self, value: &[u8], token: String) {
+        let value: Arc<[u8]> = value.into();
         self.bytes += value.len();
-        self.known.insert(value.to_vec(), token);
-        *self.finder.get_mut() = None;
+        self.added.push(Arc::clone(&value));
+        self.known.insert(value, token);
+    }
+
+    /// Makes a finder of the values that were added.
+    pub(super) fn index(&mut self) {
+        if self.added.is_empty() {
+            return;
+        }
+        let mut values = std::mem::take(&mut self.added);
+        while let Some(last) = self.finders.pop_if(|last| last.values.len() < FACTOR * values.len()) {
+            values.extend(last.values);
+        }
+        self.finders.push(Finder::new(values, &self.known));
     }
 
     /// The text with tokens in place of the values; none if it has none.
     pub(super) fn replace(&self, text: &[u8]) -> Option<Vec<u8>> {
-        if self.known.is_empty() || text.len() < SHORTEST {
+        if text.len() < SHORTEST || self.finders.iter().all(|finder| finder.find(text, 0).is_none()) {
             return None;
         }
-        let mut finder = self.finder.lock();
-        finder.get_or_insert_with(|| Finder::new(&self.known)).replace(text)
-    }
-}
-
-impl Finder {
-    fn new(known: &HashMap<Vec<u8>, String>) -> Self {
-        let mut found: HashMap<Vec<u8>, Form> = HashMap::new();
-        for (value, token) in known {
-            for (text, form) in forms(value, token) {
-                found.entry(text).or_insert(form);
-            }
-        }
-        // A value as it is comes before what else looks like it.
-        for (value, token) in known {
-            found.insert(value.clone(), Form::Text(token.clone()));
-        }
-        let (texts, forms): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-        let automaton = AhoCorasickBuilder::new().match_kind(MatchKind::LeftmostLongest).build(texts);
-        // It fails beyond four billion states.
-        Self { automaton: automaton.expect("the values are bounded"), forms }
-    }
-
-    fn replace(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let mut next: Vec<Option<Match>> = vec![None; self.finders.len()];
         let mut out = Vec::new();
         let mut at = 0;
-        while let Some(found) = self.automaton.find(Input::new(text).range(at..)) {
-            let (start, end, by) = match &self.forms[found.pattern().as_usize()] {
-                Form::Text(by) => (found.start(), found.end(), Cow::Borrowed(by.as_bytes())),
-                Form::Base64 { offset, is_url, value, token } => {
-                    let by = in_base64(text, at, found.start(), *offset, *is_url, value, token);
-                    let (start, end, by) =
-                        by.unwrap_or_else(|| (found.start(), found.end(), vec![b'*'; found.len()]));
-                    (start, end, Cow::Owned(by))
+        let mut is_first = true;
+        loop {
+            for (finder, next) in self.finders.iter().zip(&mut next) {
+                if is_first || next.is_some_and(|found| found.start() < at) {
+                    *next = finder.find(text, at);
                 }
-            };
+            }
+            is_first = false;
+            let all = self.finders.iter().zip(&next).filter_map(|(finder, next)| Some((finder, (*next)?)));
+            let first = all.min_by_key(|(_, found)| (found.start(), Reverse(found.end())));
+            let Some((finder, found)) = first else { break };
+            let (start, end, by) = self.by(finder, found, text, at);
             out.extend_from_slice(&text[at..start]);
             out.extend_from_slice(&by);
             at = end;
         }
-        (at > 0).then(|| {
-            out.extend_from_slice(&text[at..]);
-            out
-        })
+        out.extend_from_slice(&text[at..]);
+        Some(out)
+    }
+
+    /// What comes in place of a match, and of which part of the text from `from` on.
+    fn by<'a>(
+        &'a self,
+        finder: &'a Finder,
+        found: Match,
+        text: &[u8],
+        from: usize,
+    ) -> (usize, usize, Cow<'a, [u8]>) {
+        // A value as it is comes before what else looks like it.
+        if let Some(token) = self.get(&text[found.range()]) {
+            return (found.start(), found.end(), token.as_bytes().into());
+        }
+        match &finder.forms[found.pattern().as_usize()] {
+            Form::Text(by) => (found.start(), found.end(), by.as_bytes().into()),
+            Form::Base64 { offset, is_url, value, token } => {
+                let by = in_base64(text, from, found.start(), *offset, *is_url, value, token);
+                let (start, end, by) =
+                    by.unwrap_or_else(|| (found.start(), found.end(), vec![b'*'; found.len()]));
+                (start, end, by.into())
+            }
+        }
     }
 }
 
-/// The forms of a value apart from itself.
-fn forms(value: &[u8], token: &str) -> Vec<(Vec<u8>, Form)> {
-    let mut forms = Vec::new();
-    let mut text = |text: String, by: String| {
-        if text.as_bytes() != value {
-            forms.push((text.into_bytes(), Form::Text(by)));
+impl Finder {
+    fn new(values: Vec<Arc<[u8]>>, known: &HashMap<Arc<[u8]>, String>) -> Self {
+        let mut found: HashMap<Vec<u8>, Form> = HashMap::new();
+        for value in &values {
+            let token = known.get(value).map_or("", String::as_str);
+            for (text, form) in forms(value, token) {
+                found.entry(text).or_insert(form);
+            }
         }
-    };
+        let (texts, forms): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let automaton = AhoCorasickBuilder::new().match_kind(MatchKind::LeftmostLongest).build(texts);
+        // It fails beyond four billion states.
+        Self { values, automaton: automaton.expect("the values are bounded"), forms }
+    }
+
+    fn find(&self, text: &[u8], from: usize) -> Option<Match> {
+        self.automaton.find(Input::new(text).range(from..))
+    }
+}
+
+/// The forms of a value, itself first.
+fn forms(value: &Arc<[u8]>, token: &str) -> Vec<(Vec<u8>, Form)> {
+    let mut forms = vec![(value.to_vec(), Form::Text(token.to_owned()))];
+    let mut text = |text: String, by: String| forms.push((text.into_bytes(), Form::Text(by)));
     if let Ok(plain) = std::str::from_utf8(value) {
         let quoted = serde_json::Value::from(plain).to_string();
         text(quoted[1..quoted.len() - 1].to_owned(), token.to_owned());
@@ -146,7 +184,7 @@ fn forms(value: &[u8], token: &str) -> Vec<(Vec<u8>, Form)> {
         for offset in 0..3 {
             let (_, inner) = inner(value, offset, is_url);
             if !is_url || inner.iter().any(|byte| matches!(byte, b'-' | b'_')) {
-                let (value, token) = (value.to_vec(), token.to_owned());
+                let (value, token) = (Arc::clone(value), token.to_owned());
                 forms.push((inner, Form::Base64 { offset, is_url, value, token }));
             }
         }
@@ -228,6 +266,7 @@ mod tests {
         for (value, token) in pairs {
             dictionary.add(value, (*token).to_owned());
         }
+        dictionary.index();
         dictionary
     }
 
@@ -263,6 +302,31 @@ mod tests {
         let dictionary = dictionary(&[(b"secret", "AAAAAA"), (b"secret-long", "BBBBBBBBBBB")]);
         assert_eq!(replaced(&dictionary, "a secret-long secret"), "a BBBBBBBBBBB AAAAAA");
         assert!(dictionary.replace(b"nothing here").is_none());
+    }
+
+    #[test]
+    fn values_that_come_one_by_one_are_found_as_those_that_come_at_once() {
+        // Two of three begin with another one.
+        let values: Vec<String> = (0..60).map(|n| format!("value-{}-", n / 3).repeat(n % 3 + 1)).collect();
+        let token = |value: &String| format!("{:_>width$}", value.len(), width = value.len());
+        let mut dictionary = Dictionary::default();
+        let mut most = 0;
+        for value in &values {
+            dictionary.add(value.as_bytes(), token(value));
+            dictionary.index();
+            let sizes: Vec<usize> = dictionary.finders.iter().map(|finder| finder.values.len()).collect();
+            assert!(sizes.windows(2).all(|two| two[0] >= FACTOR * two[1]), "{sizes:?}");
+            most = most.max(sizes.len());
+        }
+        assert!(most > 2, "{most}");
+        let tokens: Vec<String> = values.iter().map(token).collect();
+        let pairs: Vec<_> =
+            values.iter().zip(&tokens).map(|(value, token)| (value.as_bytes(), &**token)).collect();
+        let at_once = super::tests::dictionary(&pairs);
+        let text = values.concat() + "value-17-value-17-value-1-" + &hex(b"value-19-", true);
+        let masked = replaced(&dictionary, &text);
+        assert_eq!(masked, replaced(&at_once, &text));
+        assert!(!masked.contains("value") && !masked.contains(&hex(b"value", true)), "{masked}");
     }
 
     proptest! {

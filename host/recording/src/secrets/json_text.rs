@@ -1,27 +1,48 @@
 //! [`rewrite`]: changes strings of a JSON text and leaves all else as it is, byte by byte.
 
+use std::borrow::Cow;
+
 /// Deeper texts are not read.
 const MAX_DEPTH: usize = 256;
 
-enum Level {
-    Object { key: String, expects_key: bool },
+enum Level<'a> {
+    Object { key: Cow<'a, str>, expects_key: bool },
     Array { index: usize },
 }
 
-/// Calls `change` with each string (its path, whether it is the name of a member, and its text) and puts in what it returns. The
-/// text as it is now if anything changed; an error where it is no JSON as far as it was read.
+/// Where a string of a JSON text is.
+pub(super) struct StringPath<'a> {
+    levels: &'a [Level<'a>],
+    /// It is the name of a member.
+    pub(super) is_name: bool,
+}
+
+impl StringPath<'_> {
+    /// The names of members and the indices that lead to it. Made when it is asked for: most strings need none.
+    pub(super) fn parts(&self) -> Vec<Cow<'_, str>> {
+        let levels = &self.levels[..self.levels.len() - usize::from(self.is_name)];
+        let parts = levels.iter().map(|level| match level {
+            Level::Object { key, .. } => Cow::Borrowed(&**key),
+            Level::Array { index } => Cow::Owned(index.to_string()),
+        });
+        parts.collect()
+    }
+}
+
+/// Calls `change` with each string (where it is, and its text) and puts in what it returns. The text as it is now if anything
+/// changed; an error where it is no JSON as far as it was read.
 pub(super) fn rewrite(
     text: &str,
-    mut change: impl FnMut(&[&str], bool, &str) -> Option<String>,
+    mut change: impl FnMut(&StringPath<'_>, &str) -> Option<String>,
 ) -> Result<Option<String>, NoJson> {
     let bytes = text.as_bytes();
-    let mut levels: Vec<Level> = Vec::new();
+    let mut levels: Vec<Level<'_>> = Vec::new();
     let mut out: Option<String> = None;
     let (mut at, mut copied) = (0, 0);
     let mut is_anything = false;
     while let Some(&byte) = bytes.get(at) {
         match byte {
-            b'{' => levels.push(Level::Object { key: String::new(), expects_key: true }),
+            b'{' => levels.push(Level::Object { key: Cow::default(), expects_key: true }),
             b'[' => levels.push(Level::Array { index: 0 }),
             b'}' | b']' => drop(levels.pop().ok_or(NoJson)?),
             b',' => match levels.last_mut().ok_or(NoJson)? {
@@ -30,7 +51,10 @@ pub(super) fn rewrite(
             },
             b'"' => {
                 let end = string_end(bytes, at).ok_or(NoJson)?;
-                let string: String = serde_json::from_str(&text[at..end]).map_err(|_| NoJson)?;
+                let mut string = Cow::Borrowed(&text[at + 1..end - 1]);
+                if string.contains('\\') {
+                    string = Cow::Owned(serde_json::from_str(&text[at..end]).map_err(|_| NoJson)?);
+                }
                 let mut is_name = false;
                 if let Some(Level::Object { key, expects_key }) = levels.last_mut()
                     && std::mem::take(expects_key)
@@ -38,17 +62,7 @@ pub(super) fn rewrite(
                     is_name = true;
                     key.clone_from(&string);
                 }
-                let indices: Vec<String> = levels.iter().map(index_text).collect();
-                let path: Vec<&str> = levels
-                    .iter()
-                    .zip(&indices)
-                    .map(|(level, index)| match level {
-                        Level::Object { key, .. } => key.as_str(),
-                        Level::Array { .. } => index.as_str(),
-                    })
-                    .collect();
-                let path = if is_name { &path[..path.len() - 1] } else { &path[..] };
-                if let Some(by) = change(path, is_name, &string) {
+                if let Some(by) = change(&StringPath { levels: &levels, is_name }, &string) {
                     let out = out.get_or_insert_default();
                     out.push_str(&text[copied..at]);
                     out.push_str(&serde_json::Value::from(by).to_string());
@@ -79,13 +93,6 @@ pub(super) fn rewrite(
 #[derive(Debug)]
 pub(super) struct NoJson;
 
-fn index_text(level: &Level) -> String {
-    match level {
-        Level::Array { index } => index.to_string(),
-        Level::Object { .. } => String::new(),
-    }
-}
-
 /// Where the string that begins at `start` ends.
 fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
@@ -106,20 +113,20 @@ mod tests {
     fn strings_have_their_paths_and_only_those_that_change_are_written_anew() {
         let text = " {\"a\" : [1.0, \"x\\u0041\", {\"b\":\"y\"}],\n\"c\":{\"d\\\"\":\"z\"} } ";
         let mut seen = Vec::new();
-        let none = rewrite(text, |path, is_name, string| {
-            seen.push(format!("{}{}={string}", path.join("/"), if is_name { "?" } else { "" }));
+        let none = rewrite(text, |path, string| {
+            seen.push(format!("{}{}={string}", path.parts().join("/"), if path.is_name { "?" } else { "" }));
             None
         });
         assert!(none.unwrap().is_none());
         assert_eq!(seen, ["?=a", "a/1=xA", "a/2?=b", "a/2/b=y", "?=c", "c?=d\"", "c/d\"=z"]);
-        let changed = rewrite(text, |path, _, _| (path == ["a", "2", "b"]).then(|| "n\n".to_owned()));
+        let changed = rewrite(text, |path, _| (path.parts() == ["a", "2", "b"]).then(|| "n\n".to_owned()));
         assert_eq!(changed.unwrap().unwrap(), text.replace("\"y\"", "\"n\\n\""));
     }
 
     #[test]
     fn what_is_no_json_is_said() {
         for text in ["", "{\"a\":\"b", "]", "{", "\"\\u12\"", &"[".repeat(300)] {
-            assert!(rewrite(text, |_, _, _| None).is_err(), "{text}");
+            assert!(rewrite(text, |_, _| None).is_err(), "{text}");
         }
     }
 }

@@ -41,10 +41,8 @@ impl Masker {
     }
 
     fn token(&self, value: &[u8]) -> Option<String> {
-        match &self.tokens {
-            Some(tokens) => Some(tokens.token(value)),
-            None => self.dictionary.get(value).map(str::to_owned),
-        }
+        let known = self.dictionary.get(value).map(str::to_owned);
+        known.or_else(|| self.tokens.as_ref().map(|tokens| tokens.token(value)))
     }
 
     fn add(&mut self, value: &[u8], token: String) -> Result<(), TooManyValues> {
@@ -62,7 +60,9 @@ impl Masker {
     /// A value is secret, wherever it comes from.
     pub(crate) fn learn(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
         match &self.tokens {
-            Some(tokens) if (SHORTEST..=LONGEST).contains(&value.len()) => {
+            Some(tokens)
+                if (SHORTEST..=LONGEST).contains(&value.len()) && self.dictionary.get(value).is_none() =>
+            {
                 let token = tokens.token(value);
                 self.add(value, token)
             }
@@ -88,14 +88,19 @@ impl Masker {
     }
 
     /// Masks all strings of `value`.
-    pub(crate) fn mask(&self, value: &mut Value) {
+    pub(crate) fn mask(&mut self, value: &mut Value) {
+        self.dictionary.index();
+        self.strings(value);
+    }
+
+    fn strings(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
                 if let Some(by) = self.text(text) {
                     *text = by;
                 }
             }
-            Value::Array(values) => values.iter_mut().for_each(|value| self.mask(value)),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.strings(value)),
             Value::Object(members) => self.members(members),
             _ => {}
         }
@@ -117,7 +122,7 @@ impl Masker {
                         *text = STANDARD.encode(by);
                     }
                 }
-                value => self.mask(value),
+                value => self.strings(value),
             }
         }
     }
@@ -127,15 +132,10 @@ impl Masker {
         if self.dictionary.is_empty() && !(body.has_secrets() && self.tokens.is_some()) {
             return None;
         }
-        let rewritten = rewrite(body.text, |path, is_name, text| {
-            if is_name {
-                return self.text(text);
-            }
-            match body.leaf(path, text) {
-                Leaf::Secret(value, encoding) => self.token(&value).map(|token| encoding.write(&token)),
-                Leaf::Nested => self.body(&Body::nested(text)),
-                Leaf::Text => self.text(text),
-            }
+        let rewritten = rewrite(body.text, |path, text| match body.leaf(path, text) {
+            Leaf::Secret(value, encoding) => self.token(&value).map(|token| encoding.write(&token)),
+            Leaf::Nested => self.body(&Body::nested(text)),
+            Leaf::Text => self.text(text),
         });
         rewritten.unwrap_or_else(|_| self.text(body.text))
     }
