@@ -285,6 +285,15 @@ fn a_run_that_cannot_start_says_why_in_one_line(server: Server) -> Result<()> {
         }
     }
 
+    // It leaves no recording in the way of the next one.
+    let recording = text(&host.dir().join("calls.jsonl"))?;
+    let args = ["run", "--plugins", &nowhere, "--kubeconfig", &kubeconfig, "--cache-dir", &cache];
+    let finished =
+        cli::pilothouse(&host, &[&args, &["--listen", "127.0.0.1:0", "--record", &recording][..]].concat())?;
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    assert!(finished.stderr.contains("recording_started"), "{finished:?}");
+    assert!(!Path::new(&recording).exists());
+
     // An unknown option is clap's to tell.
     let finished = cli::pilothouse(&host, &["run", "--plugin", "x"])?;
     assert_eq!(finished.status.code(), Some(2), "{finished:?}");

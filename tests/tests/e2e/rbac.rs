@@ -247,7 +247,7 @@ fn the_printed_command_removes_what_is_not_needed_any_more(server: Server) -> Re
     plane.kubectl_with(&["apply", "-f", "-"], &needs(before, "moves")?)?;
     let second = needs(after, "moves")?;
     plane.kubectl_with(&["apply", "-f", "-"], &second)?;
-    let stale = format!("{before}/moves");
+    let stale = format!("{before}/{home}:moves");
     for kind in ["roles", "rolebindings"] {
         ensure!(roles(kind)?.contains(&stale), "applying removed it by itself");
     }
@@ -257,10 +257,10 @@ fn the_printed_command_removes_what_is_not_needed_any_more(server: Server) -> Re
     for kind in ["roles", "rolebindings"] {
         let left = roles(kind)?;
         let wanted = [
-            format!("{after}/moves"),
-            format!("{before}/other"),
-            format!("{home}/moves"),
-            format!("{home}/other"),
+            format!("{after}/{home}:moves"),
+            format!("{before}/{home}:other"),
+            format!("{home}/{home}:moves"),
+            format!("{home}/{home}:other"),
         ];
         ensure!(left == wanted, "{kind}: {left:?}");
     }
