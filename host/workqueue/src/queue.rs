@@ -303,8 +303,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         self.shared.caught_up(|state| state.len_delayed())
     }
 
-    /// Whether a delayed key is due within this time. Of one whose deadline is far this may say so early, for a moment: the
-    /// queue looks at such keys again and again on their way.
+    /// Whether a delayed key is due within this time. May also be true for a deadline of a delay that ended early.
     #[must_use]
     pub fn is_due_within(&self, time: Duration) -> bool {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
