@@ -2,6 +2,7 @@
 //! and [`yaml_scalar`]: how it writes sizes, paths, and texts in YAML.
 
 use std::io::{ErrorKind, Write as _};
+#[cfg(feature = "dev")]
 use std::path::{Display, Path};
 
 use anyhow::{Context as _, Result};
@@ -34,6 +35,7 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// A path as people would write it: relative to the current folder if it is below that, else as it is.
+#[cfg(feature = "dev")]
 pub(crate) fn shown(path: &Path) -> Display<'_> {
     let folder = std::env::current_dir().unwrap_or_default();
     let below = path.strip_prefix(folder).or_else(|_| path.strip_prefix("."));
@@ -71,6 +73,7 @@ mod tests {
         assert_eq!([12, 1536, 3 << 20].map(size), ["12 bytes", "1.5 KiB", "3.0 MiB"]);
     }
 
+    #[cfg(feature = "dev")]
     #[test]
     fn paths_below_the_current_folder_are_relative_to_it() {
         let folder = std::env::current_dir().unwrap();
