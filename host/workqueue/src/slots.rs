@@ -215,7 +215,7 @@ impl<K, M> Slots<K, M> {
     }
 
     /// Moves the used slots together and releases the memory of the others. Returns the new slot numbers by the old ones;
-    /// whoever holds numbers must rename them. Costs as much as there are slots.
+    /// the holders of numbers must rename them. Costs as much as there are slots.
     pub(crate) fn compact(&mut self) -> Vec<u32> {
         let mut numbers = vec![NIL; self.slots.len()];
         let mut kept = Chunks::default();

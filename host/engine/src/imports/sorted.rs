@@ -147,7 +147,7 @@ impl ObjectCursor for First {
     }
 }
 
-/// Goes on as `visit` says, while there are objects left.
+/// Continues until `visit` ends it or no object is left.
 fn until_none_left(
     left: &mut usize,
     is_object: bool,

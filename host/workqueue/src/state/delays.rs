@@ -206,7 +206,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         true
     }
 
-    /// Ends a delay and makes its key ready, as of `at`.
+    /// Ends a delay and makes its key ready; it counts as ready since `at`.
     fn end_delay_at(&mut self, own: u32, at: Nanos) {
         let (payload, priority) = self.take_delay(own);
         self.entry_ended();

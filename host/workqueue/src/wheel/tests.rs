@@ -107,7 +107,7 @@ proptest! {
         }
     }
 
-    /// Whoever sleeps until `next` and looks then is woken once for each deadline.
+    /// A timer that sleeps until `next` and looks then is woken once for each deadline.
     #[test]
     fn a_sleeper_wakes_once_for_each_deadline(deadlines in prop::collection::vec(time(), 1..20)) {
         let mut wheel = Wheel::default();

@@ -154,7 +154,7 @@ fn an_item_of_another_queue_finishes_nothing_unless_its_key_runs_here() {
     assert_eq!(queue.stats().processing, 0);
 }
 
-/// Stops whoever asks it.
+/// Panics when it is asked for a delay.
 struct Panics;
 
 impl RateLimiter for Panics {
