@@ -82,13 +82,14 @@ fn record_failure(plugin: &Plugin, item: &mut Key, failure: &Failure) -> NextTry
 
 /// Keys whose call faulted are tried again after a backoff. The bucket of the plugin counts one failure: a long batch would
 /// otherwise empty it for many minutes. Where the plugin is not to blame, the backoff has a lower limit: the keys are tried
-/// soon after the cause is gone.
+/// soon after the cause is gone. Keys that have an outcome, as after a panic while others were recorded, keep it.
 pub(super) fn record_backoff(plugin: &Plugin, part: &[Key], kind: FaultKind) {
-    let count = part.len() as u64;
+    let unfinished = part.iter().filter(|item| !item.is_finished());
+    let adds: Vec<_> =
+        unfinished.map(|item| (item.key.clone(), item.payload.of_another_try(), item.priority)).collect();
+    let count = adds.len() as u64;
     plugin.metrics().errors.inc_by(count);
     plugin.metrics().error.inc_by(count);
-    let adds =
-        part.iter().map(|item| (item.key.clone(), item.payload.of_another_try(), item.priority)).collect();
     let after = if kind.is_of_host() { MAX_HOST_BACKOFF } else { Duration::ZERO };
     plugin
         .queue()

@@ -375,6 +375,33 @@ async fn a_panic_of_the_host_in_a_round_gives_its_keys_back_and_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_with_an_outcome_keep_it_when_the_host_panics_while_it_records_others() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) =
+        FakeComponent::new("sha256:b", World::BatchReconciler, json!({"maxBatch": 3}));
+    let component = component.script(|call| async move {
+        Ok(call
+            .keys
+            .iter()
+            .map(|key| if key == "ns/1" { failure(true, None) } else { Ok(Outcome::Done) })
+            .collect())
+    });
+    test.run(component).await;
+    {
+        // In the log of the failure, which follows the outcomes of all keys.
+        let _log = panic_at("reconcile_failed", 1);
+        add_many(&test, 3);
+        assert_eq!(calls.so_far().await, ["reconcile ns/0,ns/1,ns/2"]);
+    }
+    tokio::time::sleep(SECOND * 60).await;
+    let metrics = test.plugin.metrics();
+    assert_eq!((metrics.panics.get(), metrics.success.get(), metrics.error.get()), (1, 2, 1));
+    assert_eq!(calls.so_far().await, [""; 0], "called again");
+    assert_eq!(test.plugin.queue().stats().unfinished_work, Duration::ZERO);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_rest_of_a_round_goes_to_a_generation_that_takes_over_in_between() {
     let test = TestPlugin::new().await;
     let gate = Arc::new(Semaphore::new(0));
