@@ -127,6 +127,12 @@ impl Cluster {
         Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 
+    /// Whether there is an Event with this reason about an object of this name.
+    pub fn has_event(&self, namespace: &str, name: &str, reason: &str) -> anyhow::Result<bool> {
+        let events = self.list("v1/Event", namespace)?;
+        Ok(events.iter().any(|event| event["involvedObject"]["name"] == name && event["reason"] == reason))
+    }
+
     /// Sends a merge patch and returns the result.
     fn patch(
         &self,

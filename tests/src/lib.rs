@@ -35,6 +35,7 @@ pub mod opensearch;
 pub mod plugins;
 pub mod proxy;
 pub mod rest;
+pub mod sample_controller;
 pub mod sequence;
 pub mod stage;
 pub mod tutorial;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use pilothouse_testkit::paths;
 use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
-use pilothouse_tests::{ControlPlane, Stage, cli, guests, loglines, plugins};
+use pilothouse_tests::{ControlPlane, Stage, cli, guests, loglines, plugins, sample_controller};
 use serde_json::{Value, json};
 
 pilothouse_tests::on_both_servers!(
@@ -15,8 +15,6 @@ pilothouse_tests::on_both_servers!(
     a_namespace_with_too_many_objects_is_warned_of,
 );
 
-const FOO: &str = "samplecontroller.example.com/v1alpha1/Foo";
-const DEPLOYMENT: &str = "apps/v1/Deployment";
 const CONFIG_MAP: &str = "v1/ConfigMap";
 
 /// Installs an example as its README says, and waits until it runs.
@@ -27,87 +25,18 @@ fn install(stage: &Stage, example: &str) -> Result<()> {
     plugins::wait_running(&stage.host, example).map(drop)
 }
 
-/// Whether there is an Event with this reason about an object of this name.
-fn has_event(stage: &Stage, namespace: &str, name: &str, reason: &str) -> Result<bool> {
-    let events = stage.cluster.list("v1/Event", namespace)?;
-    Ok(events.iter().any(|event| event["involvedObject"]["name"] == name && event["reason"] == reason))
-}
-
 fn a_foo_has_a_deployment_until_it_goes(server: Server) -> Result<()> {
     let stage = Stage::new(server, "sample-controller")?;
-    let (cluster, namespace) = (&stage.cluster, stage.namespace);
     let wasm = guests::wasm("sample-controller")?;
     let dir = tempfile::tempdir()?;
     let printed = cli::run(dir.path(), &["crd".as_ref(), wasm.as_os_str()])?;
     ensure!(printed.status.success(), "{printed:?}");
-    let plane = ControlPlane::shared(server)?;
-    plane.kubectl_with(&["create", "-f", "-"], &printed.stdout)?;
-    let name = "foos.samplecontroller.example.com";
-    plane.kubectl(&["wait", "crd", name, "--for=condition=Established", "--timeout=60s"])?;
+    sample_controller::define(ControlPlane::shared(server)?, &printed.stdout)?;
     install(&stage, "sample-controller")?;
 
-    let taken = json!({
-        "replicas": 1, "selector": {"matchLabels": {"app": "taken"}},
-        "template": {
-            "metadata": {"labels": {"app": "taken"}},
-            "spec": {"containers": [{"name": "main", "image": "none"}]},
-        },
-    });
-    let metadata = json!({"namespace": namespace, "name": "taken"});
-    let taken = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": taken});
-    cluster.create(&taken)?;
-    let make = |name: &str, spec: Value| {
-        cluster.create(&json!({
-            "apiVersion": "samplecontroller.example.com/v1alpha1", "kind": "Foo",
-            "metadata": {"namespace": namespace, "name": name}, "spec": spec,
-        }))
-    };
-    ensure!(
-        make("many", json!({"deploymentName": "web", "replicas": 11})).is_err(),
-        "the schema is not applied"
-    );
-    ensure!(make("unnamed", json!({})).is_err(), "the schema is not applied");
-    let example = make("example", json!({"deploymentName": "web"}))?;
-    ensure!(example["spec"]["replicas"] == 1, "the default of the schema: {example}");
-    make("late", json!({"deploymentName": "taken", "replicas": 3}))?;
-
-    let deployment =
-        |name: &str| Ok::<_, anyhow::Error>(cluster.get(DEPLOYMENT, namespace, name)?.unwrap_or_default());
-    let has = |pointer: &'static str, value: Value| {
-        move |object: &Value| object.pointer(pointer).is_some_and(|found| *found == value)
-    };
-    let wait = |what: &str, holds: &dyn Fn() -> Result<bool>| stage.host.wait_for(what, SOON, holds);
-    wait("the Deployment", &|| {
-        let owned = has("/metadata/ownerReferences/0/name", json!("example"));
-        Ok(owned(&deployment("web")?) && has_event(&stage, namespace, "example", "Synced")?)
-    })?;
-    wait("word of the name that is taken", &|| has_event(&stage, namespace, "late", "ErrResourceExists"))?;
-    let untouched = deployment("taken")?;
-    ensure!(untouched["spec"]["replicas"] == 1 && untouched["metadata"].get("ownerReferences").is_none());
-
-    let status = json!({"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}});
-    cluster.merge_status(DEPLOYMENT, namespace, "web", &status)?;
-    wait("the status of the Foo", &|| {
-        let found = cluster.get(FOO, namespace, "example")?.unwrap_or_default();
-        let is_ready = has("/status/conditions/0/status", json!("True"));
-        Ok(found["status"]["availableReplicas"] == 1 && is_ready(&found))
-    })?;
-    cluster.merge(DEPLOYMENT, namespace, "web", &json!({"spec": {"replicas": 5}}))?;
-    wait("the number to be corrected", &|| {
-        let found = deployment("web")?;
-        Ok(found["spec"]["replicas"] == 1 && found["metadata"]["generation"] == 3)
-    })?;
-    cluster.merge(FOO, namespace, "example", &json!({"spec": {"replicas": 2}}))?;
-    wait("the Deployment to follow", &|| Ok(deployment("web")?["spec"]["replicas"] == 2))?;
-
-    // Nobody collects garbage on the real server: the plugin itself deletes the Deployment.
-    cluster.delete(FOO, namespace, "example")?;
-    wait("the end of the Foo", &|| Ok(cluster.get(FOO, namespace, "example")?.is_none()))?;
-    ensure!(cluster.get(DEPLOYMENT, namespace, "web")?.is_none(), "the Deployment goes first");
-    cluster.delete(FOO, namespace, "late")?;
-    wait("the end of the other Foo", &|| Ok(cluster.get(FOO, namespace, "late")?.is_none()))?;
-    ensure!(cluster.get(DEPLOYMENT, namespace, "taken")?.is_some(), "it belongs to somebody else");
-    Ok(())
+    sample_controller::check(&stage.cluster, stage.namespace, &|what, holds| {
+        stage.host.wait_for(what, SOON, holds)
+    })
 }
 
 fn config_maps_are_copied_to_the_selected_namespaces(server: Server) -> Result<()> {
@@ -177,7 +106,7 @@ fn a_namespace_with_too_many_objects_is_warned_of(server: Server) -> Result<()> 
     cluster.config_map(namespace, "two")?;
     count(2.0)?;
     // Events about objects without a namespace are in the default one.
-    stage.host.wait_for("the warning", SOON, || has_event(&stage, "default", namespace, "QuotaExceeded"))?;
+    stage.host.wait_for("the warning", SOON, || cluster.has_event("default", namespace, "QuotaExceeded"))?;
     // It says so when it warns, and as many as allowed are not too many.
     let mut said = loglines::said(&stage.host, "namespace-quota", "quota exceeded");
     said.retain(|line| line.field("namespace") == namespace);

@@ -12,6 +12,7 @@ mod events_peers;
 mod kubectl;
 mod leader_election_peers;
 mod random_writes;
+mod sample_controllers;
 mod schemas;
 mod selectors;
 mod validation;

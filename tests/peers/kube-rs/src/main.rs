@@ -4,12 +4,14 @@
 //! `kube-rs-peer KUBECONFIG [--dynamic] [--watch-list] [--strip] [--cache]`: `--cache` lists from the server's watch cache
 //! instead of in pages.
 //!
-//! `kube-rs-peer decode …` reads without a cache, see [`decode`]; `kube-rs-peer apply …` writes, see [`apply`].
+//! `kube-rs-peer decode …` reads without a cache, see [`decode`]; `kube-rs-peer apply …` writes, see [`apply`]; `kube-rs-peer
+//! sample …` is a whole controller, see [`sample`].
 //!
 //! Its store has no indexes, so there is none on namespaces or nodes.
 
 mod apply;
 mod decode;
+mod sample;
 mod usage;
 
 use std::path::Path;
@@ -50,6 +52,9 @@ async fn main() -> anyhow::Result<()> {
     }
     if args.next_if(|arg| arg == "apply").is_some() {
         return apply::run(&args.collect::<Vec<_>>()).await;
+    }
+    if args.next_if(|arg| arg == "sample").is_some() {
+        return sample::run(&args.collect::<Vec<_>>()).await;
     }
     let path = args.next().context("name a kubeconfig")?;
     let mut options = Options::default();
