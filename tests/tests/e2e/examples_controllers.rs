@@ -7,7 +7,7 @@ use pilothouse_testkit::paths;
 use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::{ControlPlane, Stage, cli, guests, loglines, plugins, sample_controller};
-use serde_json::{Value, json};
+use serde_json::json;
 
 pilothouse_tests::on_both_servers!(
     a_foo_has_a_deployment_until_it_goes,
