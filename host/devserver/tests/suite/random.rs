@@ -360,6 +360,7 @@ fn is_documented(asked: &Asked, code: u16, message: &str) -> bool {
             "target.name: Required value",
             "Internal error occurred: the spec replicas field",
             "failed to create manager for existing fields",
+            "failed to create typed patch object (",
             "resourceVersion: Invalid value",
             "This pod has more than one PodDisruptionBudget",
         ][..],

@@ -172,6 +172,7 @@ async fn write(cluster: &Cluster, target: usize, step: WriteStep) -> Result<u16,
             "failed to convert new object",
             "failed to create manager",
             "failed to convert",
+            "Internal error occurred: the spec replicas field",
         ]
         .iter()
         .any(|known| message.starts_with(known))
