@@ -137,7 +137,12 @@ fn a_failed_assert_is_shown_with_its_place_and_the_differences() -> Result<()> {
 #[test]
 fn an_update_brings_asserts_to_what_the_server_has_and_leaves_the_rest() -> Result<()> {
     let wrong = COUNT.replace("data: {total: \"0\"}", "data:\n  total: \"3\" # of one node");
-    let asserts = format!("# two\n---\n{NODE}---\n{wrong}");
+    // One that holds for several objects, and one without a name that a single object may be meant by.
+    let several = "apiVersion: v1\nkind: Namespace\n";
+    let single = "apiVersion: v1\nkind: Node\nspec: {unschedulable: true} # it is not\n";
+    let asserts = format!("# four\n---\n{NODE}---\n{wrong}---\n{several}---\n{single}");
+    let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  \
+        metadata: {name: pods-on-worker-1}\n  data: {total: \"9\"}\n";
     let unclear = "apiVersion: v1\nkind: ConfigMap\ndata: {total: \"9\"}\n";
     let dir = pods_per_node(&[
         ("a-differs/00-node.yaml", NODE),
@@ -145,6 +150,9 @@ fn an_update_brings_asserts_to_what_the_server_has_and_leaves_the_rest() -> Resu
         ("a-differs/00-errors.yaml", &COUNT.replace("worker-1", "worker-9")),
         ("a-differs/01-assert.yaml", COUNT),
         ("a-differs/case.yaml", HASTY),
+        ("aa-list/00-node.yaml", NODE),
+        ("aa-list/00-assert.yaml", list),
+        ("aa-list/case.yaml", HASTY),
         ("b-absent/00-assert.yaml", &COUNT.replace("worker-1", "worker-9")),
         ("b-absent/case.yaml", HASTY),
         ("c-exists/00-node.yaml", NODE),
@@ -161,16 +169,23 @@ fn an_update_brings_asserts_to_what_the_server_has_and_leaves_the_rest() -> Resu
     ensure_failed(
         &tested,
         &[
-            "\n  wrote fixtures/a-differs/00-assert.yaml\nFAIL  b-absent (",
+            "\n  wrote fixtures/a-differs/00-assert.yaml\nFAIL  aa-list (",
+            "fixtures/aa-list/00-assert.yaml: document 1 changed meanwhile or is an item of a List: ",
+            "\nFAIL  b-absent (",
             "ConfigMap pods-on-worker-9 does not exist (after 5s)\n",
             "ConfigMap default/pods-on-worker-1 exists, and should not\n",
             "d-several/01-assert.yaml, document 1 (line 1): no ConfigMap is as expected",
-            "\n1 passed, 3 failed (",
+            "\n1 passed, 4 failed (",
         ],
     )?;
     ensure!(tested.stdout.matches("wrote fixtures/").count() == 1, "{}", tested.stdout);
-    ensure!(read("a-differs/00-assert.yaml")? == asserts.replace("\"3\"", "\"0\""), "{tested:?}");
-    for (name, content) in [("c-exists/00-assert.yaml", &*wrong), ("d-several/01-assert.yaml", unclear)] {
+    let updated = asserts.replace("\"3\"", "\"0\"").replace("true}", "null}");
+    ensure!(read("a-differs/00-assert.yaml")? == updated, "{tested:?}");
+    for (name, content) in [
+        ("aa-list/00-assert.yaml", list),
+        ("c-exists/00-assert.yaml", &wrong),
+        ("d-several/01-assert.yaml", unclear),
+    ] {
         ensure!(read(name)? == content, "{name}: {tested:?}");
     }
     let again = test(dir.path(), &["--filter", "a-differs"])?;

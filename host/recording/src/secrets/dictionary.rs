@@ -305,6 +305,16 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_a_form_of_another_one_has_the_token_of_its_own() {
+        let in_hex = hex(b"secret", false);
+        let mut pairs: [(&[u8], &str); 2] = [(b"secret", "AAAAAA"), (in_hex.as_bytes(), "BBBBBBBBBBBB")];
+        for _ in 0..2 {
+            assert_eq!(replaced(&dictionary(&pairs), &format!("{in_hex} secret")), "BBBBBBBBBBBB AAAAAA");
+            pairs.reverse();
+        }
+    }
+
+    #[test]
     fn values_that_come_one_by_one_are_found_as_those_that_come_at_once() {
         // Two of three begin with another one.
         let values: Vec<String> = (0..60).map(|n| format!("value-{}-", n / 3).repeat(n % 3 + 1)).collect();

@@ -134,6 +134,39 @@ async fn an_instance_that_hands_its_state_over_counts_until_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_that_has_handed_its_state_over_leaves_its_room_to_the_one_that_waits() {
+    // For two instances.
+    let host = TestHost::with_memory(2 << 20);
+    let (first, second) = (TestPlugin::on(&host).await, TestPlugin::on(&host).await);
+    let [may_save, may_end] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
+    let (component, mut calls) = handler("sha256:first");
+    let permits = Arc::clone(&may_save);
+    let component = component.with_state().script(move |call| {
+        let permits = Arc::clone(&permits);
+        async move {
+            if call.function == "save" {
+                permits.acquire().await.unwrap().forget();
+            }
+            done(&call)
+        }
+    });
+    first.run(component).await;
+    tokio::time::sleep(IDLE_TTL).await;
+    assert_eq!(calls.so_far().await, ["on-synced ", "save "]);
+    let two = json!({"maxConcurrentReconciles": 2});
+    let (other, mut other_calls) = FakeComponent::new("sha256:second", World::Reconciler, two);
+    second.run(other.held(&may_end)).await;
+    second.add("ns/a");
+    second.add("ns/b");
+    assert_eq!(other_calls.so_far().await, ["reconcile ns/a"]);
+    may_save.add_permits(1);
+    assert_eq!(other_calls.so_far().await, ["reconcile ns/b"]);
+    may_end.add_permits(2);
+    first.end().await;
+    second.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn state_that_the_host_keeps_an_instance_from_taking_is_for_the_next_one() {
     for (kind, times, wanted) in [
         (FaultKind::Waiting, 1, vec!["restore ", "restore ", "on-events ns/b", "save ", "restore "]),

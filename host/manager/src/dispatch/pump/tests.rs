@@ -408,6 +408,41 @@ async fn a_watch_with_two_informers_has_one_call_at_a_time_over_a_reload_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_call_that_tells_of_the_first_list_takes_its_turn() {
+    let test = TestPlugin::new().await;
+    for key in ["a/1", "b/1"] {
+        test.server.create(key, json!({}));
+    }
+    let watch = json!({"version": "v1", "kind": "ConfigMap", "map": {"type": "handler"}});
+    let description = json!({"watches": [watch], "maxConcurrentReconciles": 4});
+    let (component, mut calls) = FakeComponent::new("sha256:h", World::Controller, description);
+    let permits = Arc::new(Semaphore::new(0));
+    let spec = json!({"permissions": reads(&["a", "b"], &[])});
+    test.run_with(component.of_0_2().held(&permits), spec).await;
+    let mut delivered = Vec::new();
+    for _ in 0..2 {
+        let begun = calls.so_far().await;
+        assert_eq!(begun.len(), 1, "{begun:?}");
+        delivered.extend(begun);
+        permits.add_permits(1);
+    }
+    delivered.sort_unstable();
+    assert_eq!(delivered, ["on-events a/1", "on-events b/1"]);
+    let told = calls.so_far().await;
+    assert!(matches!(&told[..], [call] if call.starts_with("on-synced ")), "{told:?}");
+    for key in ["a/2", "b/2"] {
+        test.server.create(key, json!({}));
+    }
+    assert_eq!(calls.so_far().await, [""; 0], "it goes on");
+    permits.add_permits(1);
+    assert_eq!(calls.so_far().await.len(), 1);
+    permits.add_permits(1);
+    assert_eq!(calls.so_far().await.len(), 1);
+    permits.add_permits(1);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn pumps_that_take_turns_share_one_instance() {
     let test = TestPlugin::new().await;
     let (component, mut calls) = handler("sha256:h", json!({}));
