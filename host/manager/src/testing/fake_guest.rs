@@ -317,6 +317,7 @@ impl FakeGuest {
         };
         // The test may have stopped listening.
         let _ = self.calls.send(call.clone());
+        assert!(self.is_usable, "{function}: a call of this instance faulted or did not end");
         self.is_usable = false;
         self.is_worn_out = self.wears_out && !call.keys.is_empty();
         let answers = (self.script)(call);

@@ -445,12 +445,20 @@ async fn the_call_that_tells_of_the_first_list_takes_its_turn() {
 #[tokio::test(start_paused = true)]
 async fn pumps_that_take_turns_share_one_instance() {
     let test = TestPlugin::new().await;
-    let (component, mut calls) = handler("sha256:h", json!({}));
+    let (component, mut calls) = handler("sha256:h", json!({"delivery": "every"}));
     let spec = json!({"permissions": reads(&["a", "b"], &[])});
-    let component = test.run_with(component.with_state(), spec).await;
+    // The other pump begins to wait while a call goes on.
+    let component = component.with_state().script(|call| async move {
+        tokio::task::yield_now().await;
+        done(&call)
+    });
+    let component = test.run_with(component, spec).await;
+    // A call has one event of an object, so each pump has several calls to make with one lease.
     for n in 0..50 {
-        test.server.create(&format!("a/{n}"), json!({}));
-        test.server.create(&format!("b/{n}"), json!({}));
+        for key in [format!("a/{n}"), format!("b/{n}")] {
+            test.server.create(&key, json!({}));
+            test.server.update(&key, json!({"metadata": {"labels": {"n": "1"}}}));
+        }
         if n % 7 == 0 {
             settle().await;
         }
@@ -461,6 +469,6 @@ async fn pumps_that_take_turns_share_one_instance() {
         .filter_map(|call| call.strip_prefix("on-events "))
         .map(|keys| keys.split(',').count())
         .sum();
-    assert_eq!((delivered, component.instances()), (100, 1), "{calls:?}");
+    assert_eq!((delivered, component.instances()), (200, 1), "{calls:?}");
     test.end().await;
 }
