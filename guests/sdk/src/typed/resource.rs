@@ -121,8 +121,8 @@ pub(super) fn serialize(what: &str, object: &impl Serialize) -> Result<String, E
     serde_json::to_string(object).map_err(|error| not_json(what, &error))
 }
 
-/// The value of a text of [`serialize`]. serde_json reads one in ten fractions with 17 digits with an error in the last one;
-/// with its feature `float_roundtrip` it does not, and every component is 22 KB larger.
+/// The value of a text of [`serialize`]. A fraction with some 17 digits may be one unit in the last place off: with
+/// serde_json's feature `float_roundtrip`, which reads it exactly, every component is 22 KB larger.
 pub(super) fn value_of(what: &str, text: &str) -> Result<Value, Error> {
     // The same code as that of `Object::parse`; `from_str` has other.
     serde_json::from_slice(text.as_bytes()).map_err(|error| not_json(what, &error))
