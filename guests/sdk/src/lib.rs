@@ -67,7 +67,6 @@ pub mod export;
 mod failure;
 mod handler;
 pub mod http;
-mod json;
 mod key;
 mod kind;
 pub mod log;

@@ -208,11 +208,6 @@ impl Object<'_> {
         serde_json::from_slice(body).map_err(|error| self.decode_error("", error))
     }
 
-    /// The whole object as JSON, as [`bytes`](Object::bytes).
-    pub(crate) fn body(&self) -> Result<String, Error> {
-        String::from_utf8(self.bytes()?).map_err(|error| self.decode_error("", error))
-    }
-
     /// The whole object as UTF-8 JSON, without `metadata.managedFields`. Of a partial object ([`Object::is_partial`])
     /// it contains only the fields in the host's store, and the annotation `pilothouse.dev/partial`. The host refuses
     /// writes with that annotation.
@@ -228,7 +223,7 @@ impl Object<'_> {
         self.raw.is_partial()
     }
 
-    pub(crate) fn decode_error(&self, pointer: &str, error: impl fmt::Display) -> Error {
+    fn decode_error(&self, pointer: &str, error: serde_json::Error) -> Error {
         let (kind, key) = (self.raw.kind(), self.key());
         DecodeError::new(
             format_args!("{kind} {key}{}{pointer}", if pointer.is_empty() { "" } else { ": " }),

@@ -10,12 +10,16 @@ use crate::bindings::imports::objects as raw;
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
     /// `apiVersion` of the owner.
+    #[serde(default)]
     pub api_version: String,
     /// Kind of the owner.
+    #[serde(default)]
     pub kind: String,
     /// Name of the owner.
+    #[serde(default)]
     pub name: String,
     /// UID of the owner.
+    #[serde(default)]
     pub uid: String,
     /// Whether the owner is the managing controller, of which an object has at most one.
     #[serde(default)]

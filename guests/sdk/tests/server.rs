@@ -78,6 +78,21 @@ fn an_apply_of_what_was_read_comes_to_rest() -> Result<(), Failure> {
 }
 
 #[test]
+fn an_apply_of_what_was_read_is_of_the_object_and_version_that_was_read() -> Result<(), Failure> {
+    let world = world();
+    let ctx = world.context();
+    let _ = ctx.apply(&map("a", &[("k", "1")]))?;
+    let mut read: ConfigMap = ctx.get(&key("a"))?.unwrap();
+    read.data.insert("l".into(), "2".into());
+    world.take_writes();
+    assert_eq!(ctx.apply(&read)?, Written::Changed);
+    let metadata = &world.take_writes()[0].body["metadata"];
+    assert_eq!(metadata["uid"], read.metadata.uid.as_str());
+    assert_eq!(metadata["resourceVersion"], read.metadata.resource_version.as_str());
+    Ok(())
+}
+
+#[test]
 fn a_write_of_a_projected_kind_loses_no_elements_and_no_fields() -> Result<(), Failure> {
     let pods = Watch::of::<Pod>();
     let images = Projection::new(Kind::of::<Pod>(), ["/spec/containers/[*]/image"]);

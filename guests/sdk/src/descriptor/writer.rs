@@ -4,8 +4,6 @@
 //! Builders write their JSON when they are called and not at the end, so that a component has no code for builders that
 //! it does not call.
 
-use crate::json::{quote, quoted};
-
 /// One JSON object in the making.
 pub(super) struct Writer {
     json: String,
@@ -31,7 +29,7 @@ impl Writer {
         if self.json.len() > 1 {
             self.json.push(',');
         }
-        quote(&mut self.json, name);
+        self.json.push_str(&quoted(name));
         self.json.push(':');
         self.json.push_str(json);
     }
@@ -103,6 +101,12 @@ impl Fields {
             writer.raw(name, json);
         }
     }
+}
+
+/// A text as a JSON string, with its quotes.
+#[inline(never)]
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 #[cfg(test)]

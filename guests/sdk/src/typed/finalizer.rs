@@ -1,7 +1,8 @@
 //! [`finalizer`]: work that must be done before an object is deleted.
 
+use serde_json::json;
+
 use super::{ObjectMetadata, Resource};
-use crate::json::{Fields, Json};
 use crate::sys::{CallOptions, PatchKind};
 use crate::{Context, Failure, Kind, Outcome};
 
@@ -76,31 +77,18 @@ pub fn finalizer<K: Resource>(
 
 /// The merge patch that adds a finalizer to those that were read.
 fn addition(present: &[String], name: &str, version: &str) -> String {
-    let finalizers = present.iter().map(String::as_str).chain([name]).map(Json::text);
-    let mut patch = Fields::default();
-    let metadata = patch.object("metadata");
-    metadata.set("resourceVersion", Json::text(version));
-    metadata.set("finalizers", Json::List(finalizers.collect()));
-    Json::Object(patch).to_text()
+    let finalizers: Vec<&str> = present.iter().map(String::as_str).chain([name]).collect();
+    json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}}).to_string()
 }
 
 /// The JSON patch that removes a finalizer from its place, if it is there.
 fn removal(place: usize, name: &str, uid: &str) -> String {
     let path = format!("/metadata/finalizers/{place}");
-    let operation = |name: &str, path: &str, value: Option<&str>| {
-        let mut operation = Fields::default();
-        operation.set("op", Json::text(name));
-        operation.set("path", Json::text(path));
-        if let Some(value) = value {
-            operation.set("value", Json::text(value));
-        }
-        Json::Object(operation)
-    };
-    let operations = vec![
+    let operations = json!([
         // Not of another object of that name, which the cache does not show yet.
-        operation("test", "/metadata/uid", Some(uid)),
-        operation("test", &path, Some(name)),
-        operation("remove", &path, None),
-    ];
-    Json::List(operations).to_text()
+        {"op": "test", "path": "/metadata/uid", "value": uid},
+        {"op": "test", "path": path, "value": name},
+        {"op": "remove", "path": path},
+    ]);
+    operations.to_string()
 }

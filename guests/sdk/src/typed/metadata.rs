@@ -1,12 +1,12 @@
 //! [`Metadata`]: `metadata` of objects in structs of a plugin's own.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::ObjectMetadata;
-use super::plain::Plain;
 use crate::{Key, OwnerReference};
 
 /// `metadata` of an object, for structs with `#[derive(Resource)]`.
@@ -48,58 +48,60 @@ pub struct Metadata {
     pub owner_references: Vec<OwnerReference>,
 }
 
-/// Absent fields have their default. Every component with a type of its own has this code, and what the derive makes of
-/// so many fields is several times larger.
+/// Absent fields, and those that are `null`, have their default, and an error has the name of the field. A derive would need
+/// attributes for both on each field.
 impl<'de> Deserialize<'de> for Metadata {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::take(Plain::deserialize(from)?)
-            .map_err(|field| D::Error::custom(format_args!("{field} has another type")))
+        from.deserialize_map(MetadataVisitor)
     }
 }
 
-impl Metadata {
-    /// Takes the fields out of an object; the error is the path of a value that has another type.
-    fn take(value: Plain) -> Result<Self, String> {
-        let mut metadata = Self::default();
-        let Plain::Object(fields) = value else { return Err("metadata".to_owned()) };
-        for (name, value) in fields {
-            if metadata.set(&name, value).is_none() {
-                return Err(format!("metadata.{name}"));
+struct MetadataVisitor;
+
+impl<'de> Visitor<'de> for MetadataVisitor {
+    type Value = Metadata;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("metadata")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Metadata, A::Error> {
+        let mut metadata = Metadata::default();
+        while let Some(name) = from.next_key::<String>()? {
+            let from = &mut from;
+            match name.as_str() {
+                "name" => metadata.name = field(from, &name)?,
+                "namespace" => metadata.namespace = field(from, &name)?,
+                "uid" => metadata.uid = field(from, &name)?,
+                "resourceVersion" => metadata.resource_version = field(from, &name)?,
+                "generation" => metadata.generation = field(from, &name)?,
+                "creationTimestamp" => metadata.creation_timestamp = field(from, &name)?,
+                "deletionTimestamp" => metadata.deletion_timestamp = field(from, &name)?,
+                "labels" => metadata.labels = field(from, &name)?,
+                "annotations" => metadata.annotations = field(from, &name)?,
+                "finalizers" => metadata.finalizers = field(from, &name)?,
+                "ownerReferences" => metadata.owner_references = field(from, &name)?,
+                _ => drop(from.next_value::<IgnoredAny>()?),
             }
         }
         Ok(metadata)
     }
+}
 
-    /// Sets a field; nothing if the value has another type.
-    fn set(&mut self, name: &str, value: Plain) -> Option<()> {
-        if matches!(value, Plain::Null) {
-            return Some(());
-        }
-        match name {
-            "name" => self.name = text_of(value)?,
-            "namespace" => self.namespace = text_of(value)?,
-            "uid" => self.uid = text_of(value)?,
-            "resourceVersion" => self.resource_version = text_of(value)?,
-            "creationTimestamp" => self.creation_timestamp = Some(text_of(value)?),
-            "deletionTimestamp" => self.deletion_timestamp = Some(text_of(value)?),
-            "generation" => self.generation = Some(integer_of(value)?),
-            "labels" => self.labels = texts_of(value)?,
-            "annotations" => self.annotations = texts_of(value)?,
-            "finalizers" => {
-                for value in list_of(value)? {
-                    self.finalizers.push(text_of(value)?);
-                }
-            }
-            "ownerReferences" => {
-                for value in list_of(value)? {
-                    self.owner_references.push(OwnerReference::take(value)?);
-                }
-            }
-            _ => {}
-        }
-        Some(())
-    }
+/// The value of a field. The error has the name of the field.
+#[inline(never)]
+fn field<'de, T, A>(from: &mut A, name: &str) -> Result<T, A::Error>
+where
+    T: Deserialize<'de> + Default,
+    A: MapAccess<'de>,
+{
+    let value = from.next_value::<Option<T>>();
+    value
+        .map(Option::unwrap_or_default)
+        .map_err(|error| A::Error::custom(format_args!("metadata.{name}: {error}")))
+}
 
+impl Metadata {
     /// The metadata of a new object.
     pub fn new(key: &Key) -> Self {
         Self { name: key.name.clone(), namespace: key.namespace.clone(), ..Self::default() }
@@ -118,67 +120,6 @@ impl Metadata {
         self.annotations.insert(name.into(), value.into());
         self
     }
-}
-
-impl OwnerReference {
-    fn take(value: Plain) -> Option<Self> {
-        let Plain::Object(fields) = value else { return None };
-        let mut owner = Self::default();
-        for (name, value) in fields {
-            let text = match name.as_str() {
-                "apiVersion" => &mut owner.api_version,
-                "kind" => &mut owner.kind,
-                "name" => &mut owner.name,
-                "uid" => &mut owner.uid,
-                "controller" => {
-                    owner.controller = matches!(value, Plain::Bool(true));
-                    continue;
-                }
-                "blockOwnerDeletion" => {
-                    owner.block_owner_deletion = matches!(value, Plain::Bool(true));
-                    continue;
-                }
-                _ => continue,
-            };
-            if !matches!(value, Plain::Null) {
-                *text = text_of(value)?;
-            }
-        }
-        Some(owner)
-    }
-}
-
-/// A text; nothing if the value has another type.
-fn text_of(value: Plain) -> Option<String> {
-    match value {
-        Plain::Text(text) => Some(text),
-        _ => None,
-    }
-}
-
-/// An integer; nothing if the value has another type.
-fn integer_of(value: Plain) -> Option<i64> {
-    match value {
-        Plain::Integer(number) => Some(number),
-        _ => None,
-    }
-}
-
-fn list_of(value: Plain) -> Option<Vec<Plain>> {
-    match value {
-        Plain::List(values) => Some(values),
-        _ => None,
-    }
-}
-
-/// An object of texts; `null` is an empty one.
-fn texts_of(value: Plain) -> Option<BTreeMap<String, String>> {
-    let Plain::Object(fields) = value else { return None };
-    let mut texts = BTreeMap::new();
-    for (name, value) in fields {
-        texts.insert(name, if matches!(value, Plain::Null) { String::new() } else { text_of(value)? });
-    }
-    Some(texts)
 }
 
 impl ObjectMetadata for Metadata {
@@ -257,18 +198,23 @@ mod tests {
 
     #[test]
     fn a_field_of_another_type_is_named() {
-        for (field, value) in [
-            ("name", json!(1)),
-            ("labels", json!({"a": true})),
-            ("finalizers", json!([1])),
-            ("generation", json!("x")),
-            ("ownerReferences", json!([{"uid": 7}])),
-            ("deletionTimestamp", json!([])),
+        for (field, value, wanted) in [
+            ("name", "1", "integer `1`, expected a string"),
+            ("labels", r#"{"a": true}"#, "boolean `true`, expected a string"),
+            ("finalizers", "[1]", "integer `1`, expected a string"),
+            ("generation", "\"x\"", "string \"x\", expected i64"),
+            ("ownerReferences", r#"[{"uid": 7}]"#, "integer `7`, expected a string"),
+            ("deletionTimestamp", "[]", "sequence, expected a string"),
         ] {
-            let error = serde_json::from_value::<Metadata>(json!({field: value})).unwrap_err().to_string();
-            assert_eq!(error, format!("metadata.{field} has another type"));
+            let text = format!(r#"{{"{field}": {value}}}"#);
+            let error = serde_json::from_str::<Metadata>(&text).unwrap_err().to_string();
+            let wanted = format!("metadata.{field}: invalid type: {wanted} at line 1 column ");
+            assert!(
+                error.strip_prefix(&wanted).is_some_and(|column| column.parse::<u32>().is_ok()),
+                "{error}"
+            );
         }
         let error = serde_json::from_str::<Metadata>("[]").unwrap_err().to_string();
-        assert_eq!(error, "metadata has another type");
+        assert_eq!(error, "invalid type: sequence, expected metadata at line 1 column 0");
     }
 }

@@ -8,7 +8,6 @@ mod kube;
 mod merge;
 mod metadata;
 mod owners;
-mod plain;
 mod read;
 mod resource;
 mod write;

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
+use super::merge::retain;
 use super::owners::is_controller;
-use crate::json::{Fields, Json};
 use crate::{Error, Key, Kind, OwnerReference, Refusal};
 
 /// A Rust type of a kind of objects. Its kind, plural and scope are written once, and watches, permissions, reads and
@@ -112,26 +113,85 @@ pub trait ObjectMetadata {
     fn set_key(&mut self, key: &Key);
 }
 
-/// The text of an object by its type's `Serialize`.
-pub(super) fn serialize<K: Resource>(object: &K) -> Result<String, Error> {
-    serde_json::to_string(object)
-        .map_err(|error| Refusal::invalid(format!("the object cannot be written as JSON: {error}")).into())
+/// The text of an object, or of another part of a write, by its type's `Serialize`.
+///
+/// Values are made of such texts: with `serde_json::to_value` each type would have a second serializer, which makes a
+/// component much larger.
+pub(super) fn serialize(what: &str, object: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(object).map_err(|error| not_json(what, &error))
+}
+
+/// The value of a text of [`serialize`]. A fraction with some 17 digits may be one unit in the last place off: with
+/// serde_json's feature `float_roundtrip`, which reads it exactly, every component is 22 KB larger.
+pub(super) fn value_of(what: &str, text: &str) -> Result<Value, Error> {
+    // The same code as that of `Object::parse`; `from_str` has other.
+    serde_json::from_slice(text.as_bytes()).map_err(|error| not_json(what, &error))
+}
+
+/// The error of a type that serde_json cannot write, or that is nested too deeply.
+fn not_json(what: &str, error: &serde_json::Error) -> Error {
+    Refusal::invalid(format!("the {what} cannot be written as JSON: {error}")).into()
 }
 
 /// The fields of an object from the text of [`serialize`]: with `apiVersion` and `kind`, and without fields that are
 /// `null`, which `Option` fields without `skip_serializing_if` are.
-pub(super) fn fields_of<'t>(text: &'t str, kind: &Kind) -> Result<Fields<'t>, Error> {
-    let mut value = Json::parse(text).unwrap_or_else(Json::null);
-    value.remove_nulls();
-    let Json::Object(mut fields) = value else {
+pub(super) fn fields_of(text: &str, kind: &Kind) -> Result<Map<String, Value>, Error> {
+    let mut value = value_of("object", text)?;
+    remove_nulls(&mut value);
+    let Value::Object(mut fields) = value else {
         return Err(Refusal::invalid("the type is not written as a JSON object").into());
     };
-    fields.set("apiVersion", Json::text(&kind.api_version()));
-    fields.set("kind", Json::text(kind.kind()));
+    fields.insert("apiVersion".to_owned(), kind.api_version().into());
+    fields.insert("kind".to_owned(), kind.kind().into());
     Ok(fields)
+}
+
+/// Removes the fields of all objects that are `null`.
+fn remove_nulls(value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(remove_nulls),
+        Value::Object(fields) => {
+            retain(fields, &|_, value| !value.is_null());
+            fields.values_mut().for_each(remove_nulls);
+        }
+        _ => {}
+    }
 }
 
 /// The body of a write that sends a whole object.
 pub(crate) fn body_of<K: Resource>(object: &K) -> Result<String, Error> {
-    Ok(Json::Object(fields_of(&serialize(object)?, &K::resource_kind())?).to_text())
+    text_of(fields_of(&serialize("object", object)?, &K::resource_kind())?)
+}
+
+/// The text of an object with these fields.
+pub(super) fn text_of(fields: Map<String, Value>) -> Result<String, Error> {
+    serialize("object", &Value::Object(fields))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: Kind = Kind::core("v1", "ConfigMap");
+
+    #[test]
+    fn fields_that_are_null_are_not_written_and_names_may_have_escapes() {
+        let text = r#"{"kind":"X","b\n\"":[{"c":null,"d":"\n"}],"a":null,"\u0061\u00e9":{"e":null}}"#;
+        let written = text_of(fields_of(text, &KIND).unwrap()).unwrap();
+        let wanted = r#"{"apiVersion":"v1","aé":{},"b\n\"":[{"d":"\n"}],"kind":"ConfigMap"}"#;
+        assert_eq!(written, wanted);
+    }
+
+    #[test]
+    fn what_is_no_object_or_is_nested_too_deeply_is_an_error() {
+        let nested = |depth: usize| format!(r#"{{"a":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
+        assert!(fields_of(&nested(126), &KIND).is_ok());
+        for (text, wanted) in [
+            (nested(127).as_str(), "the object cannot be written as JSON: recursion limit exceeded"),
+            ("[]", "the type is not written as a JSON object"),
+        ] {
+            let error = fields_of(text, &KIND).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
 }

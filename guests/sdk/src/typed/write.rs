@@ -1,15 +1,15 @@
 //! Typed writes that write only what is different: methods of [`Context`].
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::merge::{contains, merge_patch, replaces_list, transfer};
-use super::resource::{fields_of, serialize};
+use super::merge::{contains, merge_patch, replaces_list, retain, transfer};
+use super::resource::{fields_of, serialize, text_of, value_of};
 use super::{ObjectMetadata, Resource, set_controller_reference};
 use crate::client::{ApplyOptions, DeleteOptions, WriteOptions};
-use crate::json::{Fields, Json};
 use crate::key::fnv1a;
 use crate::sys::{CallOptions, PatchKind};
-use crate::{Context, Error, Key, Kind, Object, Refusal};
+use crate::{Context, Error, Key, Kind, Object};
 
 /// What a write did. Record an Event, or log a line, only if there was a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Context {
     /// # Errors
     /// See [`client`](crate::client).
     pub fn apply<K: Resource>(&self, object: &K) -> Result<Written, Error> {
-        self.apply_text(&Kind::of::<K>(), &object.key(), &serialize(object)?)
+        self.apply_text(&Kind::of::<K>(), &object.key(), &serialize("object", object)?)
     }
 
     /// The part of an apply that is the same for all types.
@@ -68,8 +68,12 @@ impl Context {
         let mut wanted = writable(text, kind)?;
         // An object that was read has a new version after each write, and what applies left in it.
         let server = take_server_fields(&mut wanted);
-        let mut wanted = Json::Object(wanted);
-        let (name, hash) = (self.applied_annotation(), format!("{:016x}", fnv1a(&wanted.to_text())));
+        let mut wanted = Value::Object(wanted);
+        // A hash of the same fields in another order would be another one. Does nothing, unless another crate of the
+        // component turned serde_json's feature `preserve_order` on.
+        wanted.sort_all_objects();
+        let hash = format!("{:016x}", fnv1a(&serialize("object", &wanted)?));
+        let name = self.applied_annotation();
         let present = match self.read(kind, key) {
             Ok(present) => Some(present),
             // Without the right to read nothing is known.
@@ -78,20 +82,18 @@ impl Context {
         };
         if let Some(Some(present)) = &present
             && present.annotation(&name).as_deref() == Some(&hash)
-            && contains(&whole(present, &present.body()?)?, &wanted)
+            && contains(&present.parse()?, &wanted)
         {
             return Ok(Written::Unchanged);
         }
-        if let Json::Object(wanted) = &mut wanted {
-            let metadata = wanted.object("metadata");
-            metadata.object("annotations").set(name, Json::text(&hash));
+        if let Value::Object(wanted) = &mut wanted {
+            let metadata = object_in(wanted, "metadata");
+            object_in(metadata, "annotations").insert(name, hash.into());
             // The conditions of a write.
-            for (name, value) in server {
-                metadata.set(name, value);
-            }
+            metadata.extend(server);
         }
-        let applied =
-            self.client().apply_json(kind, key, wanted.to_text().as_bytes(), &ApplyOptions::force())?;
+        let body = serialize("object", &wanted)?;
+        let applied = self.client().apply_json(kind, key, body.as_bytes(), &ApplyOptions::force())?;
         Ok(match present {
             Some(Some(present)) if present.resource_version() == applied.resource_version() => {
                 Written::Unchanged
@@ -134,18 +136,18 @@ impl Context {
             let mut object = K::default();
             object.metadata_mut().set_key(key);
             mutate(&mut object)?;
-            return self.create_text(&kind, &serialize(&object)?);
+            return self.create_text(&kind, &serialize("object", &object)?);
         };
-        let body = present.body()?;
-        let mut object: K = present.parse_body(body.as_bytes())?;
-        let before = serialize(&object)?;
+        let body = present.bytes()?;
+        let mut object: K = present.parse_body(&body)?;
+        let before = serialize("object", &object)?;
         mutate(&mut object)?;
-        self.update_text(&kind, key, &present, [&body, &before, &serialize(&object)?])
+        self.update_text(&kind, key, &present, &body, [&before, &serialize("object", &object)?])
     }
 
     /// The part of a creation that is the same for all types.
     fn create_text(&self, kind: &Kind, text: &str) -> Result<Written, Error> {
-        let body = Json::Object(writable(text, kind)?).to_text();
+        let body = text_of(writable(text, kind)?)?;
         self.client().create_json(kind, body.as_bytes(), &WriteOptions::default())?;
         Ok(Written::Created)
     }
@@ -157,16 +159,19 @@ impl Context {
         kind: &Kind,
         key: &Key,
         present: &Object<'_>,
-        [body, before, after]: [&str; 3],
+        body: &[u8],
+        [before, after]: [&str; 2],
     ) -> Result<Written, Error> {
-        let whole = whole(present, body)?;
-        let [before, after] = [writable(before, kind)?, writable(after, kind)?].map(Json::Object);
-        let changed = transfer(&whole, &before, &after);
-        let Some(Json::Object(mut patch)) = merge_patch(&whole, &changed) else {
+        let whole: Value = present.parse_body(body)?;
+        let [before, after] = [writable(before, kind)?, writable(after, kind)?].map(Value::Object);
+        let mut changed = whole.clone();
+        transfer(&mut changed, &before, &after);
+        let Some(Value::Object(mut patch)) = merge_patch(&whole, &changed) else {
             return Ok(Written::Unchanged);
         };
-        patch.object("metadata").set("resourceVersion", Json::text(&present.resource_version()));
-        let patch = Json::Object(patch).to_text();
+        let version = present.resource_version();
+        object_in(&mut patch, "metadata").insert("resourceVersion".to_owned(), version.into());
+        let patch = text_of(patch)?;
         self.client().patch(kind, key, PatchKind::Merge, patch.as_bytes(), &CallOptions::default())?;
         Ok(Written::Changed)
     }
@@ -258,10 +263,9 @@ impl Context {
     /// # Errors
     /// See [`client`](crate::client).
     pub fn patch_status<K: Resource>(&self, object: &K, status: &impl Serialize) -> Result<Written, Error> {
-        let wanted = serde_json::to_string(status)
-            .map_err(|error| Refusal::invalid(format!("the status cannot be written as JSON: {error}")))?;
+        let (object_text, status) = (serialize("object", object)?, serialize("status", status)?);
         let version = object.metadata().resource_version();
-        self.patch_status_text(&Kind::of::<K>(), &object.key(), version, [&serialize(object)?, &wanted])
+        self.patch_status_text(&Kind::of::<K>(), &object.key(), version, [&object_text, &status])
     }
 
     /// The part of a patch of the status that is the same for all types: from the texts of the object and of the status.
@@ -272,20 +276,17 @@ impl Context {
         version: &str,
         [object, wanted]: [&str; 2],
     ) -> Result<Written, Error> {
-        let wanted =
-            Json::parse(wanted).ok_or_else(|| Refusal::invalid("the status is nested too deeply"))?;
-        let present = match Json::parse(object) {
-            Some(Json::Object(mut fields)) => fields.remove("status").filter(|status| !status.is_null()),
-            _ => None,
-        };
-        let present = present.unwrap_or_else(|| Json::Object(Fields::default()));
+        let mut object = value_of("object", object)?;
+        let present = object.get_mut("status").map(Value::take).filter(|status| !status.is_null());
+        let present = present.unwrap_or_else(|| Value::Object(Map::new()));
+        let wanted = value_of("status", wanted)?;
         let Some(patch) = merge_patch(&present, &wanted) else { return Ok(Written::Unchanged) };
-        let mut body = Fields::default();
+        let mut body = Map::new();
         if replaces_list(&patch) && !version.is_empty() {
-            body.object("metadata").set("resourceVersion", Json::text(version));
+            object_in(&mut body, "metadata").insert("resourceVersion".to_owned(), version.into());
         }
-        body.set("status", patch);
-        let body = Json::Object(body).to_text();
+        body.insert("status".to_owned(), patch);
+        let body = text_of(body)?;
         let options = CallOptions { subresource: Some("status"), ..CallOptions::default() };
         self.client().patch(kind, key, PatchKind::Merge, body.as_bytes(), &options)?;
         Ok(Written::Changed)
@@ -310,31 +311,40 @@ impl Context {
 }
 
 /// The fields of an object that a write sends: the status has a call of its own, and would be different each time.
-fn writable<'t>(text: &'t str, kind: &Kind) -> Result<Fields<'t>, Error> {
+fn writable(text: &str, kind: &Kind) -> Result<Map<String, Value>, Error> {
     let mut fields = fields_of(text, kind)?;
-    fields.remove("status");
+    retain(&mut fields, &|name, _| name != "status");
     Ok(fields)
 }
 
-/// The object that was read, from its body.
-fn whole<'t>(object: &Object<'_>, body: &'t str) -> Result<Json<'t>, Error> {
-    Json::parse(body).ok_or_else(|| object.decode_error("", "malformed JSON"))
+/// The object in a field; a new one if the field is missing or has no object.
+fn object_in<'a>(fields: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<String, Value> {
+    let value = fields.entry(name).or_insert(Value::Null);
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(fields) => fields,
+        _ => unreachable!(),
+    }
 }
 
 /// Takes what the server sets out of the metadata, and annotations that applies of plugins left in an object that was
 /// read. Returns what a write is conditional on.
-fn take_server_fields<'t>(object: &mut Fields<'t>) -> Vec<(&'static str, Json<'t>)> {
+fn take_server_fields(object: &mut Map<String, Value>) -> Vec<(String, Value)> {
     let mut conditions = Vec::new();
-    let metadata = object.object("metadata");
+    let metadata = object_in(object, "metadata");
     for name in ["uid", "resourceVersion"] {
-        conditions.extend(metadata.remove(name).map(|value| (name, value)));
+        conditions.extend(metadata.get_mut(name).map(|value| (name.to_owned(), value.take())));
     }
-    metadata.retain(|name| !OF_THE_SERVER.contains(&name));
-    if let Some(Json::Object(annotations)) = metadata.get_mut("annotations") {
-        annotations.retain(|name| !name.starts_with(APPLIED));
+    if let Some(value) = metadata.get_mut("annotations")
+        && let Value::Object(annotations) = value
+    {
+        retain(annotations, &|name, _| !name.starts_with(APPLIED));
         if annotations.is_empty() {
-            metadata.remove("annotations");
+            *value = Value::Null;
         }
     }
+    retain(metadata, &|name, value| !value.is_null() && !OF_THE_SERVER.contains(&name));
     conditions
 }
