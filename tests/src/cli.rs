@@ -10,8 +10,8 @@ use crate::cargo::{self, Build};
 use crate::host;
 use crate::process::{self, Finished};
 
-/// Time limit of a command.
-const COMMAND: Duration = Duration::from_secs(60);
+/// Time limit of a command: it tells one that hangs. On a slow and busy machine some take more than a minute.
+const COMMAND: Duration = Duration::from_secs(300);
 
 /// Runs the program of a running host with these arguments, without variables of the environment that name a cluster.
 pub fn pilothouse(host: &Host, args: &[&str]) -> anyhow::Result<Finished> {

@@ -17,8 +17,8 @@ use crate::poll::{self, Outcome};
 use crate::process::{self, Finished, Process};
 use crate::{Signal, paths};
 
-/// Time limit of a command that ends by itself.
-const COMMAND: Duration = Duration::from_secs(60);
+/// Time limit of a command that ends by itself: it tells one that hangs.
+const COMMAND: Duration = Duration::from_secs(300);
 /// Time limit of a response of a server.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Number of log lines in the message of a failed wait.
