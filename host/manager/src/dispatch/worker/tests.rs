@@ -391,7 +391,7 @@ async fn keys_with_an_outcome_keep_it_when_the_host_panics_while_it_records_othe
         // In the log of the failure, which follows the outcomes of all keys.
         let _log = panic_at("reconcile_failed", 1);
         add_many(&test, 3);
-        assert_eq!(calls.so_far().await, ["reconcile ns/0,ns/1,ns/2"]);
+        assert_eq!(calls.so_far().await, ["reconcile-many ns/0,ns/1,ns/2"]);
     }
     tokio::time::sleep(SECOND * 60).await;
     let metrics = test.plugin.metrics();
