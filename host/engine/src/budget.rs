@@ -164,7 +164,7 @@ impl Budget {
     }
 
     /// Runs the future of a call: begins a slice when the future is polled, and ends it when the future is pending.
-    pub(crate) async fn metered<F: Future>(self: Arc<Self>, call: F) -> F::Output {
+    pub(crate) async fn metered<F: Future>(&self, call: F) -> F::Output {
         let mut call = pin!(call);
         std::future::poll_fn(|cx| {
             if self.slice.load(Relaxed) == SUSPENDED {
@@ -250,7 +250,7 @@ mod tests {
         for (after, within) in [(Duration::ZERO, true), (Duration::from_millis(60), false)] {
             let budget = Budget::new();
             budget.begin(Instant::now(), Duration::from_millis(40));
-            let mut call = pin!(Arc::clone(&budget).metered(wait_once_and_burn(after)));
+            let mut call = pin!(budget.metered(wait_once_and_burn(after)));
             assert!(poll(call.as_mut()).is_pending());
             burn(Duration::from_millis(60));
             assert!(poll(call).is_ready());
@@ -265,7 +265,7 @@ mod tests {
         let budget = Budget::new();
         budget.begin(Instant::now(), Duration::from_secs(10));
         let own = Arc::clone(&budget);
-        let mut call = pin!(Arc::clone(&budget).metered(async move {
+        let mut call = pin!(budget.metered(async move {
             burn(Duration::from_millis(40));
             own.import_begins();
             wait_once_and_burn(Duration::from_millis(5)).await;

@@ -5,7 +5,7 @@
 //! after it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::{Limits, printable};
@@ -14,6 +14,7 @@ use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use crate::backtrace;
 use crate::budget::Budget;
 use crate::code::Code;
+use crate::deadline::{Deadline, Exceeded};
 use crate::error::{Fault, FaultKind, OverLimit};
 use crate::exports::{Exports, NotExported};
 use crate::handles::max_places;
@@ -39,6 +40,22 @@ pub struct Request<'a> {
     pub reasons: ReasonSet,
     /// The priority of the key on the queue; 0 is the usual one. Contract 0.1 does not show it.
     pub priority: i32,
+}
+
+/// The beginning of a call.
+#[derive(Debug, Clone, Copy)]
+pub struct CallStart {
+    /// Identifies the call in logs. 0 stands for a call without a number.
+    pub id: u64,
+    /// When it began, at most a moment ago: the deadline and the CPU budget of the call count from here.
+    pub at: Instant,
+}
+
+/// A call with this number that begins now.
+impl From<u64> for CallStart {
+    fn from(id: u64) -> Self {
+        Self { id, at: Instant::now() }
+    }
 }
 
 /// The result of a successful reconcile.
@@ -108,6 +125,8 @@ impl Event<'_> {
 pub struct Instance {
     store: Store<StoreState>,
     exports: Exports,
+    /// That of the store.
+    budget: Arc<Budget>,
     limits: Limits,
     usable: bool,
 }
@@ -130,27 +149,28 @@ impl Instance {
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         store.set_max_component_handles(max_places(limits.handle_bytes, MAX_LASTING));
         let budget = Arc::clone(&store.data().budget);
-        let metered = Arc::clone(&budget);
+        let ticked = Arc::clone(&budget);
         store.epoch_deadline_callback(move |_| {
-            if !budget.tick() {
+            if !ticked.tick() {
                 return Ok(UpdateDeadline::Interrupt);
             }
             Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
         });
-        store.data_mut().begin(CallContext::default());
+        store.data_mut().begin(CallContext::default(), Instant::now());
         store.set_epoch_deadline(1);
+        let deadline = Deadline::new(store.data().deadline);
         let made = async {
             let instance = linked.pre.instantiate_async(&mut store).await?;
             linked.exports.load(&mut store, &instance)
         };
-        match tokio::time::timeout(limits.call_timeout, metered.metered(made)).await {
-            Err(_) => Err(Fault::deadline(limits.call_timeout, store.data().budget.used())),
+        match deadline.limit(budget.metered(made)).await {
+            Err(Exceeded) => Err(Fault::deadline(limits.call_timeout, budget.used())),
             Ok(Err(error)) if is_without_room(&error) => Err(Fault::host_busy(&error)),
             Ok(Err(error)) => Err(fault(store.data(), FaultKind::Instantiate, &error)),
             Ok(Ok(exports)) => {
                 // What its start code was given is not good in its first call.
                 store.data_mut().end();
-                Ok(Self { store, exports, limits, usable: true })
+                Ok(Self { store, exports, budget, limits, usable: true })
             }
         }
     }
@@ -179,29 +199,29 @@ impl Instance {
     /// # Errors
     /// When the guest faults.
     pub async fn describe(&mut self, config: &[u8]) -> Result<Result<Vec<u8>, String>, Fault> {
-        let budget = self.begin(CallContext::default());
+        let deadline = self.begin(None, CallStart::from(0));
         let call = self.exports.describe(&mut self.store, config);
-        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
+        let answer = deadline.limit(self.budget.metered(call)).await;
         self.end(answer)
     }
 
-    /// Reconciles one key. `call_id` identifies the call in logs. The inner error is the guest's own failure.
+    /// Reconciles one key. The inner error is the guest's own failure.
     ///
     /// # Errors
     /// When the guest faults or the component does not export `reconcile`.
     pub async fn reconcile(
         &mut self,
         request: &Request<'_>,
-        call_id: u64,
+        call: impl Into<CallStart>,
     ) -> Result<Result<Outcome, Failure>, Fault> {
-        let budget = self.begin(CallContext { key: Some(request.key.clone()), call_id });
+        let deadline = self.begin(Some(request.key.clone()), call.into());
         let call = self.exports.reconcile(&mut self.store, request);
-        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
+        let answer = deadline.limit(self.budget.metered(call)).await;
         self.end(answer)
     }
 
-    /// Reconciles many keys in one call and returns one result per key, in the order of `requests`. `call_id`
-    /// identifies the call in logs. The inner errors are the guest's own failures.
+    /// Reconciles many keys in one call and returns one result per key, in the order of `requests`. The inner errors are the
+    /// guest's own failures.
     ///
     /// # Errors
     /// When the guest faults, the component does not export `reconcile-many`, or the number of results differs from the
@@ -209,17 +229,17 @@ impl Instance {
     pub async fn reconcile_many(
         &mut self,
         requests: &[Request<'_>],
-        call_id: u64,
+        call: impl Into<CallStart>,
     ) -> Result<Vec<Result<Outcome, Failure>>, Fault> {
-        let budget = self.begin(CallContext { key: None, call_id });
+        let deadline = self.begin(None, call.into());
         let call = self.exports.reconcile_many(&mut self.store, requests);
-        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
+        let answer = deadline.limit(self.budget.metered(call)).await;
         let answers = self.end(answer)?;
         self.one_for_each(answers, requests.len(), "keys")
     }
 
     /// Delivers events of one watch to the guest's handler and returns one result per event, in their order. In contract 0.1
-    /// there is a call for each, which cannot fail. `call_id` identifies the call in logs.
+    /// there is a call for each, which cannot fail.
     ///
     /// # Errors
     /// When the guest faults, the component does not export `handler`, or the number of results differs from the number of
@@ -228,15 +248,15 @@ impl Instance {
         &mut self,
         watch: &str,
         events: &[Event<'_>],
-        call_id: u64,
+        call: impl Into<CallStart>,
     ) -> Result<Vec<Result<(), Failure>>, Fault> {
         let key = match events {
             [event] => Some(event.key().clone()),
             _ => None,
         };
-        let budget = self.begin(CallContext { key, call_id });
+        let deadline = self.begin(key, call.into());
         let call = self.exports.handle(&mut self.store, watch, events);
-        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
+        let answer = deadline.limit(self.budget.metered(call)).await;
         let answers = self.end(answer)?;
         self.one_for_each(answers, events.len(), "events")
     }
@@ -245,10 +265,10 @@ impl Instance {
     ///
     /// # Errors
     /// When the guest faults or the component does not export `handler`.
-    pub async fn synced(&mut self, watch: &str, call_id: u64) -> Result<(), Fault> {
-        let budget = self.begin(CallContext { key: None, call_id });
+    pub async fn synced(&mut self, watch: &str, call: impl Into<CallStart>) -> Result<(), Fault> {
+        let deadline = self.begin(None, call.into());
         let call = self.exports.synced(&mut self.store, watch);
-        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
+        let answer = deadline.limit(self.budget.metered(call)).await;
         self.end(answer)
     }
 
@@ -262,9 +282,9 @@ impl Instance {
         self.store.set_hostcall_fuel(most.max(HOSTCALL_BYTES));
         // The plugin may have another generation by now, with other grants.
         let imports = self.store.data_mut().take_imports("save");
-        let budget = self.begin(CallContext::default());
+        let deadline = self.begin(None, CallStart::from(0));
         let call = self.exports.save(&mut self.store);
-        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
+        let answer = deadline.limit(self.budget.metered(call)).await;
         let saved = self.end(answer);
         self.store.data_mut().set_imports(imports);
         self.store.set_hostcall_fuel(HOSTCALL_BYTES);
@@ -277,9 +297,9 @@ impl Instance {
     /// When the guest faults or the component does not export `state`.
     pub async fn restore(&mut self, saved: &[u8]) -> Result<Result<(), String>, Fault> {
         let imports = self.store.data_mut().take_imports("restore");
-        let budget = self.begin(CallContext::default());
+        let deadline = self.begin(None, CallStart::from(0));
         let call = self.exports.restore(&mut self.store, saved);
-        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
+        let answer = deadline.limit(self.budget.metered(call)).await;
         let restored = self.end(answer);
         self.store.data_mut().set_imports(imports);
         restored
@@ -295,23 +315,22 @@ impl Instance {
         Err(Fault::new(FaultKind::Answer, message))
     }
 
-    /// Starts a call. The caller must run its future with [`Budget::metered`].
+    /// Starts a call. The caller must run its future with [`Budget::metered`], until the deadline.
     #[must_use]
-    fn begin(&mut self, context: CallContext) -> Arc<Budget> {
+    fn begin(&mut self, key: Option<ObjectKey>, call: CallStart) -> Deadline {
         // If the call's future is dropped before it completes, the instance stays unusable.
         self.usable = false;
-        self.store.data_mut().begin(context);
+        self.store.data_mut().begin(CallContext { key, call_id: call.id }, call.at);
         self.store.set_epoch_deadline(1);
-        Arc::clone(&self.store.data().budget)
+        Deadline::new(self.store.data().deadline)
     }
 
     /// Ends a call: makes the instance usable again, or turns the error into a fault.
-    fn end<R>(
-        &mut self,
-        answer: Result<wasmtime::Result<R>, tokio::time::error::Elapsed>,
-    ) -> Result<R, Fault> {
-        let state = self.store.data();
-        state.host.host_time(state.budget.host_time());
+    fn end<R>(&mut self, answer: Result<wasmtime::Result<R>, Exceeded>) -> Result<R, Fault> {
+        let host_time = self.budget.host_time();
+        if !host_time.is_zero() {
+            self.store.data().host.host_time(host_time);
+        }
         match answer {
             Ok(Ok(answer)) => {
                 self.store.data_mut().end();
@@ -319,7 +338,7 @@ impl Instance {
                 Ok(answer)
             }
             Ok(Err(error)) => Err(fault(self.store.data(), FaultKind::Trap, &error)),
-            Err(_) => Err(Fault::deadline(self.limits.call_timeout, self.store.data().budget.used())),
+            Err(Exceeded) => Err(Fault::deadline(self.limits.call_timeout, self.budget.used())),
         }
     }
 }

@@ -21,6 +21,7 @@ mod code;
 mod compile;
 mod contract;
 mod cwasm;
+mod deadline;
 mod engine;
 mod error;
 mod exports;
@@ -53,5 +54,5 @@ pub use http::{
     HttpClient, HttpClientOptions, HttpFailure, HttpObserver, HttpResult, ResolveFuture, Resolver,
     SystemResolver,
 };
-pub use instance::{Event, Failure, Instance, Outcome, Request};
+pub use instance::{CallStart, Event, Failure, Instance, Outcome, Request};
 pub use reasons::ReasonSet;

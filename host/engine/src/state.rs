@@ -86,13 +86,12 @@ impl StoreState {
         }
     }
 
-    /// Starts a call: sets its context and deadline and resets the limits.
-    pub(crate) fn begin(&mut self, call: CallContext) {
-        let now = Instant::now();
+    /// Starts a call that began at `at`: sets its context and deadline and resets the limits.
+    pub(crate) fn begin(&mut self, call: CallContext, at: Instant) {
         self.call.set(call);
-        self.deadline = now + self.limits.call_timeout;
+        self.deadline = at + self.limits.call_timeout;
         self.limiter.refused = None;
-        self.budget.begin(now, self.limits.cpu_per_call);
+        self.budget.begin(at, self.limits.cpu_per_call);
     }
 
     /// Until [`set_imports`](Self::set_imports) the guest has its log and its configuration only; answers what it had.
@@ -127,5 +126,22 @@ impl WasiHttpView for StoreState {
         let Http { ctx, hooks } = &mut self.http;
         hooks.deadline = self.deadline;
         WasiHttpCtxView { ctx, hooks, table: &mut self.wasi_table }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Nothing;
+
+    #[test]
+    fn the_deadline_of_a_call_counts_from_its_start() {
+        let limits = Limits { call_timeout: Duration::from_secs(7), ..Limits::default() };
+        let mut state = StoreState::new(Arc::new(Nothing), limits);
+        let start = Instant::now() + Duration::from_secs(3);
+        state.begin(CallContext::default(), start);
+        assert_eq!(state.deadline, start + Duration::from_secs(7));
     }
 }

@@ -22,4 +22,4 @@ mod thread;
 
 pub use executor::{Executor, Group, Threads};
 pub use join_handle::{AbortOnDrop, JoinHandle};
-pub use slice::yield_after_slice;
+pub use slice::{yield_after_slice, yield_after_slice_at};

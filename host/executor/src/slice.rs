@@ -29,9 +29,14 @@ pub(crate) fn begin() {
 /// Lets other tasks run if this poll has lasted for a millisecond, or for a thousand pieces of work. Outside of an executor it
 /// does nothing.
 pub async fn yield_after_slice() {
+    yield_after_slice_at(Instant::now).await;
+}
+
+/// Does the same for a caller that has read the clock when its piece of work ended: `now` returns that.
+pub async fn yield_after_slice_at(now: impl FnOnce() -> Instant) {
     let Some((began, pieces)) = POLL.get() else { return };
     POLL.set(Some((began, pieces + 1)));
-    if pieces + 1 < MAX_PIECES && began.elapsed() < SLICE {
+    if pieces + 1 < MAX_PIECES && now().duration_since(began) < SLICE {
         return;
     }
     let mut has_yielded = false;

@@ -1,6 +1,6 @@
 //! A vector that, beyond its first thousand elements, grows without moving its elements.
 //!
-//! Invariant: all chunks but the last are full, and all but the first have room for [`CHUNK`]; `len` counts the elements.
+//! Invariant: all chunks but the last are full, and all in `more` have room for [`CHUNK`]; `len` counts the elements.
 //!
 //! A plain vector would copy a million keys again and again under the queue's lock, and leave the old copies to the allocator.
 //! Called by `slots` and `wheel`.
@@ -10,16 +10,17 @@ use std::ops::{Index, IndexMut};
 /// Elements of a chunk; a power of two. Of 40 bytes each they are 40 KiB, which any allocator has at hand.
 const CHUNK: usize = 1024;
 
-/// Holds the elements. A few of them take no more memory than in a vector.
+/// Holds the elements. A few of them take no more memory than in a vector, and are found as quickly.
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
-    chunks: Vec<Vec<T>>,
+    first: Vec<T>,
+    more: Vec<Vec<T>>,
     len: usize,
 }
 
 impl<T> Default for Chunks<T> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), len: 0 }
+        Self { first: Vec::new(), more: Vec::new(), len: 0 }
     }
 }
 
@@ -33,44 +34,35 @@ impl<T> Chunks<T> {
     /// The element at an index; none beyond the end.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
-        self.chunks.get(index / CHUNK)?.get(index % CHUNK)
+        match self.first.get(index) {
+            None => self.more.get((index / CHUNK).checked_sub(1)?)?.get(index % CHUNK),
+            element => element,
+        }
     }
 
     /// Appends an element.
     #[inline]
     pub(crate) fn push(&mut self, element: T) {
-        self.len += 1;
-        match self.chunks.last_mut() {
-            Some(last) if last.len() < CHUNK => last.push(element),
-            _ => self.push_chunk(element),
+        if self.len.is_multiple_of(CHUNK) && self.len > 0 {
+            self.more.push(Vec::with_capacity(CHUNK));
         }
-    }
-
-    #[cold]
-    fn push_chunk(&mut self, element: T) {
-        let mut chunk = if self.chunks.is_empty() {
-            self.chunks.reserve_exact(1);
-            Vec::new()
-        } else {
-            Vec::with_capacity(CHUNK)
-        };
-        chunk.push(element);
-        self.chunks.push(chunk);
+        self.len += 1;
+        self.more.last_mut().unwrap_or(&mut self.first).push(element);
     }
 
     /// All elements in their order; each chunk is released when its last element was taken.
     pub(crate) fn into_iter(self) -> impl Iterator<Item = T> {
-        self.chunks.into_iter().flatten()
+        self.first.into_iter().chain(self.more.into_iter().flatten())
     }
 
     /// All elements in their order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flatten()
+        self.first.iter().chain(self.more.iter().flatten())
     }
 
     /// All elements in their order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.chunks.iter_mut().flatten()
+        self.first.iter_mut().chain(self.more.iter_mut().flatten())
     }
 }
 
@@ -79,14 +71,20 @@ impl<T> Index<usize> for Chunks<T> {
 
     #[inline]
     fn index(&self, index: usize) -> &T {
-        &self.chunks[index / CHUNK][index % CHUNK]
+        match self.first.get(index) {
+            Some(element) => element,
+            None => &self.more[index / CHUNK - 1][index % CHUNK],
+        }
     }
 }
 
 impl<T> IndexMut<usize> for Chunks<T> {
     #[inline]
     fn index_mut(&mut self, index: usize) -> &mut T {
-        &mut self.chunks[index / CHUNK][index % CHUNK]
+        match self.first.get_mut(index) {
+            Some(element) => element,
+            None => &mut self.more[index / CHUNK - 1][index % CHUNK],
+        }
     }
 }
 

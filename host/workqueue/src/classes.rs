@@ -17,7 +17,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
 use crate::Priority;
-use crate::slots::{List, NIL, Slots};
+use crate::slots::{List, NIL, Slot, Slots};
 
 /// While keys of several priorities wait, so many in a row are of the highest; then it is the turn of another: of the
 /// priority whose next key has waited longest.
@@ -126,17 +126,21 @@ impl Class {
 }
 
 impl<K: Eq + Hash> Classes<K> {
-    /// Appends a slot to those of its priority.
+    /// Appends a slot to those of a priority, which becomes that of the slot. Returns the slot.
     #[inline]
-    pub(crate) fn push_back<M>(&mut self, slots: &mut Slots<K, M>, index: u32) {
-        let priority = slots[index].priority;
+    pub(crate) fn push_back<'a, M>(
+        &mut self,
+        slots: &'a mut Slots<K, M>,
+        index: u32,
+        priority: Priority,
+    ) -> &'a mut Slot<K, M> {
         let group = self.grouping.as_ref().map_or(0, |grouping| grouping.of(slots[index].key()));
         self.len += 1;
         let place = match self.classes.first() {
             Some(class) if class.priority == priority => 0,
             _ => self.find_or_insert(priority),
         };
-        match &mut self.classes[place].keys {
+        let slot = match &mut self.classes[place].keys {
             Keys::InOrder(list) => slots.push_back(list, index),
             Keys::Fair(turns) => {
                 if let Some(grouping) = &mut self.grouping {
@@ -146,10 +150,12 @@ impl<K: Eq + Hash> Classes<K> {
                     turns.turns.push_back(group);
                     List::EMPTY
                 });
-                slots.push_back(list, index);
                 turns.len += 1;
+                slots.push_back(list, index)
             }
-        }
+        };
+        slot.priority = priority;
+        slot
     }
 
     /// Takes a slot out that waits.
@@ -169,27 +175,27 @@ impl<K: Eq + Hash> Classes<K> {
         self.tidy(place);
     }
 
-    /// Takes the slot whose turn it is.
+    /// Takes the slot whose turn it is, and returns it with its number.
     #[inline]
-    pub(crate) fn pop<M>(&mut self, slots: &mut Slots<K, M>) -> Option<u32> {
+    pub(crate) fn pop<'a, M>(&mut self, slots: &'a mut Slots<K, M>) -> Option<(u32, &'a mut Slot<K, M>)> {
         if self.len == 0 {
             self.run = 0;
             return None;
         }
         let place = self.next_class(slots)?;
         self.len -= 1;
-        let index = match &mut self.classes[place].keys {
+        let popped = match &mut self.classes[place].keys {
             Keys::InOrder(list) => slots.pop_front(list),
             Keys::Fair(turns) => {
-                let index = turns.pop(slots)?;
+                let popped = turns.pop(slots)?;
                 if let Some(grouping) = &mut self.grouping {
-                    grouping.of_slots.remove(&index);
+                    grouping.of_slots.remove(&popped.0);
                 }
-                index
+                popped
             }
         };
         self.tidy(place);
-        Some(index)
+        Some(popped)
     }
 
     /// The class whose turn it is.
@@ -274,9 +280,9 @@ impl GroupTurns {
         }
     }
 
-    fn pop<K: Eq + Hash, M>(&mut self, slots: &mut Slots<K, M>) -> Option<u32> {
+    fn pop<'a, K, M>(&mut self, slots: &'a mut Slots<K, M>) -> Option<(u32, &'a mut Slot<K, M>)> {
         let (group, list) = self.front()?;
-        let head = slots.pop_front(list);
+        let popped = slots.pop_front(list);
         let over = list.is_empty();
         self.len -= 1;
         self.turns.pop_front();
@@ -285,7 +291,7 @@ impl GroupTurns {
         } else {
             self.turns.push_back(group);
         }
-        Some(head)
+        Some(popped)
     }
 
     /// Nothing is left; small memory is kept for the next.

@@ -42,7 +42,13 @@ impl Clock {
     /// Reads the clock.
     #[inline]
     pub(crate) fn now(&self) -> Nanos {
-        nanos(Instant::now().duration_since(self.epoch))
+        self.nanos(Instant::now())
+    }
+
+    /// The moment `at` as a queue counts it; zero if that was before the queue was made.
+    #[inline]
+    pub(crate) fn nanos(&self, at: Instant) -> Nanos {
+        nanos(at.duration_since(self.epoch))
     }
 
     /// The moment `at` as tokio counts it.

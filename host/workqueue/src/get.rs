@@ -11,7 +11,7 @@ use tokio::task::coop::consume_budget;
 
 use crate::shared::Shared;
 use crate::sleepers::{Attempt, Source, sleep_until_taken};
-use crate::state::{State, Take};
+use crate::state::State;
 use crate::waiters::Ticket;
 use crate::{Item, Merge};
 
@@ -79,15 +79,14 @@ impl<K: Clone + Eq + Hash, M: Merge> Drop for HeldItem<'_, K, M> {
 }
 
 /// The key that an attempt has taken, or the next one if there was none.
-async fn or_next<K, M>(shared: &Shared<K, M>, taken: Take<K, M>) -> Option<Item<K, M>>
+async fn or_next<K, M>(shared: &Shared<K, M>, taken: Option<Item<K, M>>) -> Option<Item<K, M>>
 where
     K: Clone + Eq + Hash,
     M: Merge,
 {
     match taken {
-        Take::Item(item) => Some(item),
-        Take::Closed => None,
-        Take::Empty => sleep_until_taken(&One(shared)).await,
+        None => sleep_until_taken(&One(shared)).await,
+        taken => taken,
     }
 }
 
@@ -129,7 +128,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Source for Batch<'_, K, M> {
             let mut items = Vec::with_capacity(self.1.min(state.len() + 1));
             items.push(first);
             while items.len() < self.1
-                && let Take::Item(item) = state.take()
+                && let Some(item) = state.take()
             {
                 items.push(item);
             }

@@ -9,11 +9,14 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::clock::Nanos;
 use crate::drain::Drain;
 use crate::limiter::RateLimiter;
 use crate::shared::Shared;
 use crate::slots::{self, Hash32};
-use crate::state::{Add, State, Take};
+use crate::state::{Add, State};
 use crate::{AddOptions, Item, Merge, Priority, QueueBuilder, QueueStats, Verdict, get};
 
 /// Keys that a batch adds or gives back under one lock.
@@ -217,10 +220,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// Takes a key if one is ready.
     #[must_use]
     pub fn try_get(&self) -> Option<Item<K, M>> {
-        match self.shared.locked(State::take) {
-            Take::Item(item) => Some(item),
-            Take::Empty | Take::Closed => None,
-        }
+        self.shared.locked(State::take)
     }
 
     /// Gives a key back after its work. If it was added meanwhile it joins the end of its priority. Does nothing for a
@@ -238,11 +238,20 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     ///
     /// The item keeps its key for the caller. It is finished: a further call, or `done`, does nothing.
     pub fn finish(&self, item: &mut Item<K, M>, verdict: Verdict) -> Option<Duration> {
+        self.finish_run(item, verdict, None)
+    }
+
+    /// Does the same for a run that `ended` a moment ago, for a caller that has read the clock then: the delay begins there, and
+    /// `workqueue_work_duration_seconds` ends there.
+    pub fn finish_at(&self, item: &mut Item<K, M>, verdict: Verdict, ended: Instant) -> Option<Duration> {
+        self.finish_run(item, verdict, Some(self.shared.clock.nanos(ended)))
+    }
+
+    fn finish_run(&self, item: &mut Item<K, M>, verdict: Verdict, ended: Option<Nanos>) -> Option<Duration> {
         if item.is_finished() {
             return None;
         }
-        let now = if verdict == Verdict::Done { 0 } else { self.shared.clock.now() };
-        self.shared.locked(|state| state.finish(item, verdict, now))
+        self.shared.locked(|state| state.finish(item, verdict, ended))
     }
 
     /// Gives a key back as [`done`](Self::done) does and takes the next one as [`get`](Self::get) does: under one lock if a

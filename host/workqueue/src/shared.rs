@@ -14,7 +14,7 @@ use crate::classes::GroupOf;
 use crate::clock::Clock;
 use crate::limiter::RateLimiter;
 use crate::sleepers::Attempt;
-use crate::state::{State, Take};
+use crate::state::State;
 use crate::sync::{Mutex, MutexGuard};
 use crate::timekeeper::Hook;
 use crate::waiters::Ticket;
@@ -110,19 +110,16 @@ impl<K: Clone + Eq + Hash, M: Merge> Shared<K, M> {
         taken: impl FnOnce(&mut State<K, M>, Item<K, M>) -> T,
     ) -> Attempt<T> {
         self.locked(|state| {
-            let mut take = state.take();
-            if matches!(take, Take::Empty) && state.has_deadline() {
+            let mut item = state.take();
+            if item.is_none() && !state.is_closed() && state.has_deadline() {
                 state.has_more_due();
-                take = state.take();
+                item = state.take();
             }
-            let over = match take {
-                Take::Item(item) => Some(taken(state, item)),
-                Take::Closed => None,
-                Take::Empty => {
-                    let deadline = state.enrol(ticket, waker);
-                    return Attempt::Sleep(deadline.map(|at| self.clock.instant(at)));
-                }
-            };
+            if item.is_none() && !state.is_closed() {
+                let deadline = state.enrol(ticket, waker);
+                return Attempt::Sleep(deadline.map(|at| self.clock.instant(at)));
+            }
+            let over = item.map(|item| taken(state, item));
             if let Some(ticket) = ticket.take() {
                 state.leave(ticket);
             }

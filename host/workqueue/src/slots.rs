@@ -57,8 +57,10 @@ pub(crate) struct Slot<K, M> {
     /// Ready: when it became so, or its number where no time is measured. Running: when it was handed out. Delayed: the
     /// deadline. Failed: since when.
     pub(crate) time: Nanos,
+    /// In a list: the slot after this one, unless this is the last. Free: the next free one.
     pub(crate) next: u32,
-    /// Running in a queue with a name: the position among those. Delayed: the number of the entry in the wheel.
+    /// In a list: the slot before this one, unless this is the first. Running in a queue with a name: the position among
+    /// those. Delayed: the number of the entry in the wheel.
     pub(crate) previous: u32,
     hash: Hash32,
     /// How often the key failed since it was forgotten.
@@ -92,6 +94,7 @@ impl<K, M> Slot<K, M> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct List {
     head: u32,
+    /// Any number if the list is empty.
     tail: u32,
     len: u32,
 }
@@ -157,33 +160,37 @@ impl<K, M> Slots<K, M> {
         Self { slots: Chunks::default(), table: Table::default(), free: NIL, hasher }
     }
 
-    /// Appends a slot to a list.
+    /// Appends a slot to a list, and returns it.
     #[inline]
-    pub(crate) fn push_back(&mut self, list: &mut List, index: u32) {
-        list.len += 1;
+    pub(crate) fn push_back(&mut self, list: &mut List, index: u32) -> &mut Slot<K, M> {
         let tail = mem::replace(&mut list.tail, index);
+        *(if list.is_empty() { &mut list.head } else { &mut self[tail].next }) = index;
+        list.len += 1;
         let slot = &mut self[index];
         slot.previous = tail;
-        slot.next = NIL;
-        *(if tail == NIL { &mut list.head } else { &mut self[tail].next }) = index;
+        slot
     }
 
-    /// Takes the first slot out of a list that is not empty.
+    /// Takes the first slot out of a list that is not empty, and returns it with its number. No other slot is touched.
     #[inline]
-    pub(crate) fn pop_front(&mut self, list: &mut List) -> u32 {
-        list.len -= 1;
+    pub(crate) fn pop_front(&mut self, list: &mut List) -> (u32, &mut Slot<K, M>) {
         let head = list.head;
-        list.head = self[head].next;
-        *(if list.head == NIL { &mut list.tail } else { &mut self[list.head].previous }) = NIL;
-        head
+        let slot = &mut self[head];
+        list.len -= 1;
+        list.head = if list.is_empty() { NIL } else { slot.next };
+        (head, slot)
     }
 
     /// Takes a slot that is in `list` out of it.
     pub(crate) fn unlink(&mut self, list: &mut List, index: u32) {
+        let Slot { previous, next, .. } = self[index];
         list.len -= 1;
-        let (previous, next) = (self[index].previous, self[index].next);
-        *(if previous == NIL { &mut list.head } else { &mut self[previous].next }) = next;
-        *(if next == NIL { &mut list.tail } else { &mut self[next].previous }) = previous;
+        let (is_first, is_last) = (index == list.head, index == list.tail);
+        match is_first {
+            true => list.head = if is_last { NIL } else { next },
+            false => self[previous].next = next,
+        }
+        *(if is_last { &mut list.tail } else { &mut self[next].previous }) = previous;
     }
 
     /// Number of keys.

@@ -3,7 +3,6 @@
 //! Invariant: a snapshot is taken under one lock, so its figures belong to one moment. Read by the host when metrics
 //! are scraped; a queue without a name keeps only counters.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::Nanos;
@@ -42,8 +41,14 @@ pub struct QueueStats {
 pub(crate) struct Measures {
     pub(crate) queue_duration: Histogram,
     pub(crate) work_duration: Histogram,
-    /// The slots of the keys in processing; each slot has its position here.
-    pub(crate) running: Vec<u32>,
-    /// Since when the keys in these slots are dirty while they are being processed.
-    pub(crate) again_since: BTreeMap<u32, Nanos>,
+    /// The keys in processing; each slot has its position here.
+    pub(crate) running: Vec<RunningKey>,
+}
+
+/// A key in processing.
+#[derive(Debug)]
+pub(crate) struct RunningKey {
+    pub(crate) slot: u32,
+    /// Since when it has been dirty again, if it is.
+    pub(crate) dirty_since: Option<Nanos>,
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use pilothouse_engine::{
-    Code, ContractVersion, Engine, Event, Failure, Fault, HostImports, Instance, LoadError, Outcome, Request,
+    CallStart, Code, ContractVersion, Engine, Event, Failure, Fault, HostImports, Instance, LoadError,
+    Outcome, Request,
 };
 use pilothouse_plugin::{Limits, World};
 
@@ -67,14 +68,14 @@ pub(crate) trait Guest: Send {
     fn reconcile<'a>(
         &'a mut self,
         request: &'a Request<'a>,
-        call: u64,
+        call: CallStart,
     ) -> BoxFuture<'a, Result<Answer, Fault>>;
 
     /// Reconciles many keys, in the world `batch-reconciler`: one answer for each, in their order.
     fn reconcile_many<'a>(
         &'a mut self,
         requests: &'a [Request<'a>],
-        call: u64,
+        call: CallStart,
     ) -> BoxFuture<'a, Result<Vec<Answer>, Fault>>;
 
     /// Delivers events of a watch, in worlds that handle events: one answer for each, in their order.
@@ -82,11 +83,11 @@ pub(crate) trait Guest: Send {
         &'a mut self,
         watch: &'a str,
         events: &'a [Event<'a>],
-        call: u64,
+        call: CallStart,
     ) -> BoxFuture<'a, Result<Vec<Result<(), Failure>>, Fault>>;
 
     /// Says that all objects of the first list of a watch were delivered.
-    fn synced<'a>(&'a mut self, watch: &'a str, call: u64) -> BoxFuture<'a, Result<(), Fault>>;
+    fn synced<'a>(&'a mut self, watch: &'a str, call: CallStart) -> BoxFuture<'a, Result<(), Fault>>;
 
     /// Takes the state for the next generation.
     fn save(&mut self, most: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>>;
@@ -160,7 +161,7 @@ impl Guest for Instance {
     fn reconcile<'a>(
         &'a mut self,
         request: &'a Request<'a>,
-        call: u64,
+        call: CallStart,
     ) -> BoxFuture<'a, Result<Answer, Fault>> {
         Box::pin(Self::reconcile(self, request, call))
     }
@@ -168,7 +169,7 @@ impl Guest for Instance {
     fn reconcile_many<'a>(
         &'a mut self,
         requests: &'a [Request<'a>],
-        call: u64,
+        call: CallStart,
     ) -> BoxFuture<'a, Result<Vec<Answer>, Fault>> {
         Box::pin(Self::reconcile_many(self, requests, call))
     }
@@ -177,12 +178,12 @@ impl Guest for Instance {
         &'a mut self,
         watch: &'a str,
         events: &'a [Event<'a>],
-        call: u64,
+        call: CallStart,
     ) -> BoxFuture<'a, Result<Vec<Result<(), Failure>>, Fault>> {
         Box::pin(Self::handle(self, watch, events, call))
     }
 
-    fn synced<'a>(&'a mut self, watch: &'a str, call: u64) -> BoxFuture<'a, Result<(), Fault>> {
+    fn synced<'a>(&'a mut self, watch: &'a str, call: CallStart) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(Self::synced(self, watch, call))
     }
 

@@ -416,7 +416,7 @@ impl Pump {
         let call = next_call_id();
         let began = Instant::now();
         let outcome = match warm.get(plugin, generation).await {
-            Ok(guest) => guest.handle(&self.spec.watch, &events, call).await,
+            Ok(guest) => guest.handle(&self.spec.watch, &events, call.into()).await,
             Err(fault) if fault.kind.is_of_host() => {
                 self.log_later(first.key(), &fault);
                 return Delivered::Later;
@@ -518,7 +518,7 @@ impl Pump {
             plugin.count_call();
             let (call, began) = (next_call_id(), Instant::now());
             let told = match warm.get(plugin, generation).await {
-                Ok(guest) => guest.synced(watch, call).await,
+                Ok(guest) => guest.synced(watch, call.into()).await,
                 Err(fault) => Err(fault),
             };
             drop(turn);

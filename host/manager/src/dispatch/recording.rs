@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use pilothouse_engine::{ContractVersion, Event, Failure, Fault, HostImports, LoadError, Outcome, Request};
+use pilothouse_engine::{
+    CallStart, ContractVersion, Event, Failure, Fault, HostImports, LoadError, Outcome, Request,
+};
 use pilothouse_plugin::{Grants, Limits, Scope, World};
 use pilothouse_recording::{InstanceInfo, Recorder, RecordingImports, Tape};
 
@@ -112,30 +114,30 @@ impl Guest for RecordedGuest {
     fn reconcile<'a>(
         &'a mut self,
         request: &'a Request<'a>,
-        call: u64,
+        call: CallStart,
     ) -> BoxFuture<'a, Result<Answer, Fault>> {
-        Box::pin(self.tape.reconcile(request, call, self.guest.reconcile(request, call)))
+        Box::pin(self.tape.reconcile(request, call.id, self.guest.reconcile(request, call)))
     }
 
     fn reconcile_many<'a>(
         &'a mut self,
         requests: &'a [Request<'a>],
-        call: u64,
+        call: CallStart,
     ) -> BoxFuture<'a, Result<Vec<Result<Outcome, Failure>>, Fault>> {
-        Box::pin(self.tape.reconcile_many(requests, call, self.guest.reconcile_many(requests, call)))
+        Box::pin(self.tape.reconcile_many(requests, call.id, self.guest.reconcile_many(requests, call)))
     }
 
     fn handle<'a>(
         &'a mut self,
         watch: &'a str,
         events: &'a [Event<'a>],
-        call: u64,
+        call: CallStart,
     ) -> BoxFuture<'a, Result<Vec<Result<(), Failure>>, Fault>> {
-        Box::pin(self.tape.handle(watch, events, call, self.guest.handle(watch, events, call)))
+        Box::pin(self.tape.handle(watch, events, call.id, self.guest.handle(watch, events, call)))
     }
 
-    fn synced<'a>(&'a mut self, watch: &'a str, call: u64) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(self.tape.synced(watch, call, self.guest.synced(watch, call)))
+    fn synced<'a>(&'a mut self, watch: &'a str, call: CallStart) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.tape.synced(watch, call.id, self.guest.synced(watch, call)))
     }
 
     fn save(&mut self, most: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {

@@ -26,12 +26,13 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_executor::yield_after_slice;
+use pilothouse_executor::yield_after_slice_at;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Item;
+use tokio::time::Instant;
 
 pub(crate) use self::outcome::{log_fault, record_event_fault};
-pub(crate) use self::parts::BatchSize;
+pub(crate) use self::parts::SharedBatchSize;
 use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::reasons::Reasons;
 use crate::lifecycle::plugin::Plugin;
@@ -60,19 +61,19 @@ async fn work(plugin: &Arc<Plugin>, counted: &mut Counted<'_>) {
     let mut warm = WarmInstance::default();
     plugin.quarantine_over(CallKind::Reconcile, || warm.release()).await;
     counted.start();
-    let mut size = plugin.batch_size();
+    let mut size = plugin.batch_size().get();
     let mut count = 0;
     while !plugin.workers().is_surplus()
         && let Some(item) = plugin.take_key(&mut count).await
     {
         let Some(taken) = take::take(plugin, item, size, &mut warm).await else { break };
-        round::run(plugin, taken, &mut warm, &mut size).await;
-        plugin.set_batch_size(size);
+        let ended = round::run(plugin, taken, &mut warm, &mut size).await;
+        plugin.batch_size().set(size);
         if plugin.instances().is_contended() {
             warm.release();
         }
         // Other plugins' tasks run.
-        yield_after_slice().await;
+        yield_after_slice_at(|| ended.unwrap_or_else(Instant::now)).await;
         // Before a key is taken: a key that waits out a quarantine in the queue is not in progress.
         plugin.quarantine_over(CallKind::Reconcile, || warm.release()).await;
     }

@@ -35,7 +35,7 @@ use crate::dispatch::instance_pool::{InstancePool, Tenant};
 use crate::dispatch::leadership_gate::LeadershipGate;
 use crate::dispatch::limiter;
 use crate::dispatch::reasons::Reasons;
-use crate::dispatch::worker::{self, BatchSize};
+use crate::dispatch::worker::{self, SharedBatchSize};
 use crate::dispatch::writes::Writes;
 use crate::imports::guest_events::PluginEvents;
 use crate::imports::log_limit::LogLimit;
@@ -115,7 +115,7 @@ pub(crate) struct Plugin {
     predecessor: Mutex<Option<Arc<Self>>>,
     workers: Arc<WorkerCount>,
     /// Keys of a batch after calls that exceeded their deadline.
-    batch_size: Mutex<BatchSize>,
+    batch_size: SharedBatchSize,
     calls: AtomicU64,
 }
 
@@ -194,7 +194,7 @@ impl Plugin {
                 last_number: AtomicU64::new(predecessor.as_ref().map_or(0, |p| p.last_number.load(Relaxed))),
                 predecessor: Mutex::new(predecessor),
                 workers,
-                batch_size: Mutex::default(),
+                batch_size: SharedBatchSize::default(),
                 calls: AtomicU64::new(0),
             }
         });
@@ -285,7 +285,7 @@ impl Plugin {
 
     /// Whether the plugin is to run no more calls.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping().is_cancelled()
+        self.state.is_stopping()
     }
 
     /// Runs a task on the guest threads, in this plugin's share.
@@ -487,13 +487,8 @@ impl Plugin {
     }
 
     /// Keys of the next batch of a worker.
-    pub(crate) fn batch_size(&self) -> BatchSize {
-        *self.batch_size.lock()
-    }
-
-    /// The size of the batches has changed.
-    pub(crate) fn set_batch_size(&self, size: BatchSize) {
-        *self.batch_size.lock() = size;
+    pub(crate) fn batch_size(&self) -> &SharedBatchSize {
+        &self.batch_size
     }
 
     /// The workers of this plugin.

@@ -1,11 +1,11 @@
 //! [`StateTracker`]: shares the [`LifecycleState`] of a plugin between its tasks, and wakes those that wait for a change.
 //!
 //! Invariants: `state` is the only truth; `awaits_answer` repeats one bit of it, so that the answer to a call costs one load
-//! of an atomic, and `stopping` is cancelled right before the state becomes `Draining`. The lock is held for a few
-//! instructions, and never across an `await`.
+//! of an atomic, and `stopping` is cancelled right before the state becomes `Draining`. `is_stopping` says the same as
+//! `stopping`, whose own answer takes a lock. The lock of the state is held for a few instructions, and never across an `await`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use parking_lot::Mutex;
 use pilothouse_object::ObjectKey;
@@ -26,6 +26,7 @@ pub(crate) struct StateTracker {
     /// Wakes pauses of a quarantine, waits for the first load, and waits for a rollback.
     changed: Notify,
     stopping: CancellationToken,
+    is_stopping: AtomicBool,
     /// 1 in quarantine, for the metrics.
     quarantined: Gauge,
 }
@@ -98,6 +99,8 @@ impl StateTracker {
 
     /// Changes the state of a plugin that is to run no more calls.
     pub(crate) fn retire(&self) {
+        // First: a task that the token wakes finds it set.
+        self.is_stopping.store(true, Release);
         self.stopping.cancel();
         self.update(LifecycleState::retired);
     }
@@ -219,6 +222,11 @@ impl StateTracker {
     /// Cancelled when the plugin is to run no more calls.
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.stopping
+    }
+
+    /// Whether the plugin is to run no more calls.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Acquire)
     }
 
     /// The state as `/plugins` shows it.

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use pilothouse_engine::{
-    ContractVersion, Event, Failure, Fault, FaultKind, HostImports, LoadError, Outcome, ReasonSet, Request,
+    CallStart, ContractVersion, Event, Failure, Fault, FaultKind, HostImports, LoadError, Outcome, ReasonSet,
+    Request,
 };
 use pilothouse_plugin::{Limits, World};
 use serde_json::{Value, json};
@@ -347,12 +348,16 @@ impl Guest for FakeGuest {
         Box::pin(async move { described })
     }
 
-    fn reconcile<'a>(&'a mut self, request: &'a Request<'a>, _: u64) -> BoxFuture<'a, Result<Answer, Fault>> {
+    fn reconcile<'a>(
+        &'a mut self,
+        request: &'a Request<'a>,
+        _: CallStart,
+    ) -> BoxFuture<'a, Result<Answer, Fault>> {
         let answers = self.call("reconcile", std::slice::from_ref(request));
         Box::pin(async move { Ok(answers.await?.remove(0)) })
     }
 
-    fn reconcile_many<'a>(&'a mut self, requests: &'a [Request<'a>], _: u64) -> BoxFuture<'a, Answers> {
+    fn reconcile_many<'a>(&'a mut self, requests: &'a [Request<'a>], _: CallStart) -> BoxFuture<'a, Answers> {
         self.call("reconcile-many", requests)
     }
 
@@ -360,7 +365,7 @@ impl Guest for FakeGuest {
         &'a mut self,
         watch: &'a str,
         events: &'a [Event<'a>],
-        _: u64,
+        _: CallStart,
     ) -> BoxFuture<'a, Result<Vec<Result<(), Failure>>, Fault>> {
         let function = match events {
             _ if self.version != ContractVersion::V0_1 => "on-events",
@@ -374,7 +379,7 @@ impl Guest for FakeGuest {
         Box::pin(async move { Ok(answers.await?.into_iter().map(|answer| answer.map(drop)).collect()) })
     }
 
-    fn synced<'a>(&'a mut self, watch: &'a str, _: u64) -> BoxFuture<'a, Result<(), Fault>> {
+    fn synced<'a>(&'a mut self, watch: &'a str, _: CallStart) -> BoxFuture<'a, Result<(), Fault>> {
         let answers = self.call_of(watch, "on-synced", &[]);
         Box::pin(async move { answers.await.map(drop) })
     }

@@ -29,7 +29,7 @@ impl<K, M> State<K, M> {
 
     /// True if no key will be handed out any more. After a plain shut-down that is client-go's rule, by which a key
     /// that is dirty and in processing does not keep others waiting; a drain waits for it.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         match self.phase {
             Phase::Open => false,
             Phase::Draining => self.ready.is_empty() && self.wheel.is_empty() && self.again == 0,

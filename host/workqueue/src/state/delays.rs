@@ -215,11 +215,11 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Ends a delay because its key is added at once: both adds make one run.
     #[cold]
-    pub(super) fn end_delay(&mut self, own: u32, payload: M, priority: Priority) {
+    pub(super) fn end_delay(&mut self, own: u32, payload: M, priority: Priority, at: Option<Nanos>) {
         let (delayed, delayed_priority) = self.take_delay(own);
         self.entry_ended();
-        self.make_ready(own, payload, priority, None);
-        self.make_ready(own, delayed, delayed_priority, None);
+        self.make_ready(own, payload, priority, at);
+        self.make_ready(own, delayed, delayed_priority, at);
     }
 
     /// The deadline of a key that has a delay.

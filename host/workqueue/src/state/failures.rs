@@ -69,7 +69,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.count_failure(own);
         if options.delay.is_zero() {
             self.retries += 1;
-            self.add_at(own, payload, priority, options.coalesce);
+            self.add_at(own, payload, priority, options.coalesce, None);
         } else {
             self.delay(own, payload, priority, options);
         }
@@ -149,14 +149,14 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Releases a slot that is in no list; one with failures joins the failed ones.
     #[inline]
     pub(super) fn settle_free(&mut self, own: u32) {
-        if self.slots[own].state != SlotState::Free {
-            return;
-        }
-        if self.slots[own].failures == 0 {
-            self.slots.release(own);
-            self.plan_release();
-        } else {
-            self.join_failed(own);
+        let slot = &self.slots[own];
+        match (slot.state, slot.failures) {
+            (SlotState::Free, 0) => {
+                self.slots.release(own);
+                self.plan_release();
+            }
+            (SlotState::Free, _) => self.join_failed(own),
+            _ => {}
         }
     }
 
@@ -173,9 +173,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             }
         }
         let now = self.clock.exact();
-        let slot = &mut self.slots[own];
+        let slot = self.slots.push_back(&mut self.failed, own);
         (slot.state, slot.time) = (SlotState::Failed, now);
-        self.slots.push_back(&mut self.failed, own);
     }
 
     /// Takes a slot out of the failed ones, if it is among them.

@@ -18,14 +18,20 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     #[inline]
     pub(crate) fn done(&mut self, item: &Item<K, M>) {
         if let Some(own) = self.running(item) {
-            self.give_back(own);
+            self.give_back(own, None);
             self.settle_free(own);
             self.settle();
         }
     }
 
-    /// Gives a key back and does what follows from its run, which ended at `now`. Returns the delay until its next run.
-    pub(crate) fn finish(&mut self, item: &mut Item<K, M>, verdict: Verdict, now: Nanos) -> Option<Duration> {
+    /// Gives a key back and does what follows from its run, which ended at `ended` or now. Returns the delay until its next
+    /// run.
+    pub(crate) fn finish(
+        &mut self,
+        item: &mut Item<K, M>,
+        verdict: Verdict,
+        ended: Option<Nanos>,
+    ) -> Option<Duration> {
         let own = self.running(item)?;
         let priority = item.priority;
         let delay = match verdict {
@@ -41,19 +47,28 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 verdict.after().filter(|_| !self.shutting_down())
             }
         };
-        // What may panic comes before the key is given back, or when it is ready again.
-        if let Some(delay) = delay {
-            self.catch_up_at(now);
-            if delay.is_zero() {
+        let mut next = delay.map(|delay| DelayOptions {
+            delay,
+            began: ended.unwrap_or_else(|| self.clock.exact()),
+            coalesce: true,
+            is_backoff: matches!(verdict, Verdict::Retry { .. }),
+        });
+        // A run that the key joins: before the key is ready for it, at a priority that may be lower. What may panic comes
+        // before the key is given back, or when it is delayed again.
+        if let Some(options) = next {
+            self.catch_up_at(options.began);
+            if options.delay.is_zero() {
                 self.retries += 1;
-                self.add_at(own, mem::take(&mut item.payload), priority, true);
+                self.add_at(own, mem::take(&mut item.payload), priority, true, Some(options.began));
+                next = None;
+            } else if self.slots[own].state == SlotState::Again {
+                self.delay(own, mem::take(&mut item.payload), priority, options);
+                next = None;
             }
         }
         item.slot = NIL;
-        self.give_back(own);
-        if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
-            let is_backoff = matches!(verdict, Verdict::Retry { .. });
-            let options = DelayOptions { delay, began: now, coalesce: true, is_backoff };
+        self.give_back(own, ended);
+        if let Some(options) = next {
             self.delay(own, mem::take(&mut item.payload), priority, options);
         }
         self.settle_free(own);
@@ -68,21 +83,20 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         matches!(self.slots[own].state, SlotState::Running | SlotState::Again).then_some(own)
     }
 
-    /// Ends the processing of a key. Its slot is left [`SlotState::Free`] if it is neither ready nor delayed then.
+    /// Ends the processing of a key, at `ended` or now. Its slot is left [`SlotState::Free`] if it is neither ready nor delayed
+    /// then.
     #[inline]
-    fn give_back(&mut self, own: u32) {
+    fn give_back(&mut self, own: u32, ended: Option<Nanos>) {
         self.processing -= 1;
-        if self.measures.is_some() {
-            self.measure_work(own);
-        }
+        let dirty_since = self.measure_work(own, ended);
         let slot = &mut self.slots[own];
         if slot.state == SlotState::Again {
             self.again -= 1;
-            let since = self.measures.as_mut().and_then(|measures| measures.again_since.remove(&own));
             slot.state = SlotState::Ready;
-            slot.time = since.unwrap_or_else(|| next_number(&mut self.sequence));
+            slot.time = dirty_since.unwrap_or_else(|| next_number(&mut self.sequence));
+            let priority = slot.priority;
             // No hook: the worker that gives the key back looks for the next one.
-            self.ready.push_back(&mut self.slots, own);
+            self.ready.push_back(&mut self.slots, own, priority);
             self.sleepers.notify_one(&mut self.wakes);
         } else if slot.has_delay {
             self.rejoin(own);
@@ -91,14 +105,18 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
     }
 
-    fn measure_work(&mut self, own: u32) {
-        let Some(measures) = &mut self.measures else { return };
+    /// Measures a run that ended at `ended` or now, in a queue with a name. Returns since when the key has been dirty again.
+    #[inline]
+    fn measure_work(&mut self, own: u32, ended: Option<Nanos>) -> Option<Nanos> {
+        let measures = self.measures.as_mut()?;
         let slot = &self.slots[own];
-        measures.work_duration.observe(self.clock.recent().saturating_sub(slot.time));
+        let ended = ended.unwrap_or_else(|| self.clock.recent());
+        measures.work_duration.observe(ended.saturating_sub(slot.time));
         let position = slot.previous;
-        measures.running.swap_remove(position as usize);
-        if let Some(&moved) = measures.running.get(position as usize) {
-            self.slots[moved].previous = position;
+        let run = measures.running.swap_remove(position as usize);
+        if let Some(moved) = measures.running.get(position as usize) {
+            self.slots[moved.slot].previous = position;
         }
+        run.dirty_since
     }
 }

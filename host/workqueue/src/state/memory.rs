@@ -58,10 +58,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         let beside = mem::take(&mut self.beside).into_iter();
         self.beside = beside.map(|(slot, delay)| (new(slot), delay)).collect();
         if let Some(measures) = &mut self.measures {
-            measures.running.iter_mut().for_each(|slot| *slot = new(*slot));
+            measures.running.iter_mut().for_each(|key| key.slot = new(key.slot));
             measures.running.shrink_to_fit();
-            let again_since = mem::take(&mut measures.again_since).into_iter();
-            measures.again_since = again_since.map(|(slot, since)| (new(slot), since)).collect();
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::limiter::RateLimiter;
 use crate::shared::Settings;
 use crate::sleepers::Sleepers;
 use crate::slots::{Hash32, List, SlotState, Slots};
-use crate::stats::Measures;
+use crate::stats::{Measures, RunningKey};
 use crate::waiters::{Waiters, Wakes};
 use crate::wheel::Wheel;
 use crate::{Item, Merge, Priority, QueueStats};
@@ -47,17 +47,6 @@ pub(crate) struct Add<K, M> {
     pub(crate) priority: Priority,
     /// The key has one entry: an add at once ends its delay, and a delayed add joins a run to come.
     pub(crate) coalesce: bool,
-}
-
-/// How an attempt to take a key ended.
-#[derive(Debug)]
-pub(crate) enum Take<K, M> {
-    /// With a key.
-    Item(Item<K, M>),
-    /// There is none now.
-    Empty,
-    /// There is none and there will be none.
-    Closed,
 }
 
 /// Holds everything that changes.
@@ -137,30 +126,32 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
         self.catch_up();
         let Add { hash, key, payload, priority, coalesce } = add;
-        let own = self.slots.find_or_insert(hash, key);
-        self.add_at(own, payload, priority, coalesce);
+        match self.slots.find(hash, &key) {
+            Some(own) => self.add_at(own, payload, priority, coalesce, None),
+            None => {
+                let own = self.slots.insert(hash, key);
+                self.join_ready(own, payload, priority, None);
+            }
+        }
         true
     }
 
-    /// Adds the key of a slot.
+    /// Adds the key of a slot. `at` is the time; none means now.
     #[inline]
-    fn add_at(&mut self, own: u32, payload: M, priority: Priority, coalesce: bool) {
+    fn add_at(&mut self, own: u32, payload: M, priority: Priority, coalesce: bool, at: Option<Nanos>) {
         if coalesce && self.deadline_of(own).is_some() {
-            self.end_delay(own, payload, priority);
+            self.end_delay(own, payload, priority, at);
         } else {
-            self.make_ready(own, payload, priority, None);
+            self.make_ready(own, payload, priority, at);
         }
     }
 
     /// Takes the next key, if any.
     #[inline]
-    pub(crate) fn take(&mut self) -> Take<K, M> {
+    pub(crate) fn take(&mut self) -> Option<Item<K, M>> {
         self.catch_up();
-        let Some(index) = self.ready.pop(&mut self.slots) else {
-            return if self.is_closed() { Take::Closed } else { Take::Empty };
-        };
+        let (index, slot) = self.ready.pop(&mut self.slots)?;
         self.processing += 1;
-        let slot = &mut self.slots[index];
         slot.state = SlotState::Running;
         let mut item = Item {
             key: slot.key().clone(),
@@ -174,11 +165,11 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             let now = self.clock.recent();
             item.waited = now.saturating_sub(mem::replace(&mut slot.time, now));
             slot.previous = measures.running.len() as u32;
-            measures.running.push(index);
+            measures.running.push(RunningKey { slot: index, dirty_since: None });
             measures.queue_duration.observe(item.waited);
         }
         self.settle();
-        Take::Item(item)
+        Some(item)
     }
 
     /// Number of keys that were ready when delays were last looked at.
@@ -226,12 +217,27 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         let Some(measures) = &self.measures else { return stats };
         stats.queue_duration = measures.queue_duration;
         stats.work_duration = measures.work_duration;
-        for &index in &measures.running {
-            let running = Duration::from_nanos(now.saturating_sub(self.slots[index].time));
+        for key in &measures.running {
+            let running = Duration::from_nanos(now.saturating_sub(self.slots[key.slot].time));
             stats.unfinished_work += running;
             stats.longest_running = stats.longest_running.max(running);
         }
         stats
+    }
+
+    /// Makes a key ready that is nothing else. `at` is when it became so; none means now.
+    #[inline]
+    fn join_ready(&mut self, index: u32, payload: M, priority: Priority, at: Option<Nanos>) {
+        let time = match at {
+            _ if self.measures.is_none() => next_number(&mut self.sequence),
+            Some(at) => at,
+            None => self.clock.recent(),
+        };
+        self.adds += 1;
+        let slot = self.ready.push_back(&mut self.slots, index, priority);
+        (slot.state, slot.time) = (SlotState::Ready, time);
+        slot.payload = payload;
+        self.invite_worker();
     }
 
     /// Makes a key ready, beside its delay if it has one, or merges into the run that waits; a higher priority raises it to
@@ -245,8 +251,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 slot.payload.merge(payload);
                 if priority > slot.priority {
                     self.ready.unlink(&mut self.slots, index);
-                    self.slots[index].priority = priority;
-                    self.ready.push_back(&mut self.slots, index);
+                    self.ready.push_back(&mut self.slots, index, priority);
                 }
             }
             SlotState::Again => {
@@ -260,23 +265,11 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 self.adds += 1;
                 if let Some(measures) = &mut self.measures {
                     let since = at.unwrap_or_else(|| self.clock.recent());
-                    measures.again_since.insert(index, since);
+                    measures.running[slot.previous as usize].dirty_since = Some(since);
                 }
                 slot.payload.merge(payload);
             }
-            SlotState::Free => {
-                slot.state = SlotState::Ready;
-                slot.priority = priority;
-                slot.payload = payload;
-                self.adds += 1;
-                slot.time = match at {
-                    _ if self.measures.is_none() => next_number(&mut self.sequence),
-                    Some(at) => at,
-                    None => self.clock.recent(),
-                };
-                self.ready.push_back(&mut self.slots, index);
-                self.invite_worker();
-            }
+            SlotState::Free => self.join_ready(index, payload, priority, at),
             SlotState::Delayed | SlotState::Backoff => {
                 self.split(index);
                 self.make_ready(index, payload, priority, at);

@@ -6,7 +6,7 @@ use pilothouse_workqueue::{
     BucketRateLimiter, Item, ItemExponentialFailureRateLimiter, Priority, Queue, RateLimiter, Timekeeper,
     Verdict,
 };
-use tokio::time::advance;
+use tokio::time::{Instant, advance};
 
 use crate::helpers::{Polled, Reasons, TestQueue, delay, drain, ms, take};
 
@@ -84,6 +84,26 @@ async fn done_and_after_forget_the_failures() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_ended_a_moment_ago_is_measured_and_delayed_from_there() {
+    let queue: TestQueue = Queue::builder().name("named").build();
+    for (delay, waited) in [(ms(20), ms(1)), (ms(0), ms(21))] {
+        let mut item = running(&queue, "a");
+        advance(ms(30)).await;
+        let ended = Instant::now();
+        advance(ms(5)).await;
+        let before = queue.stats().work_duration.sum();
+        assert_eq!(queue.finish_at(&mut item, Verdict::After(delay), ended), Some(delay));
+        assert_eq!(queue.stats().work_duration.sum() - before, ms(30));
+        advance(ms(15) - Duration::from_nanos(1)).await;
+        assert_eq!(queue.is_empty(), delay > ms(0));
+        advance(ms(1) + Duration::from_nanos(1)).await;
+        let item = take(&queue);
+        assert_eq!(item.queued_for(), waited);
+        queue.done(item);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_next_run_has_the_payload_and_the_priority_of_the_item() {
     let queue = exponential();
     for verdict in [RETRY, Verdict::After(ms(5)), Verdict::After(ms(0))] {
@@ -110,6 +130,22 @@ async fn a_retry_of_a_key_that_was_added_meanwhile_joins_that_run() {
         assert_eq!((item.payload, item.priority), (Reasons(5), Priority::NORMAL));
         finish(&queue, item, Verdict::Done);
         assert!(queue.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_joins_a_run_at_its_own_priority_takes_no_turn_of_its_group_at_a_lower_one() {
+    let queue: TestQueue = Queue::builder().fair_by(|key: &&str| key.as_bytes()[0]).build();
+    for delay in [ms(0), ms(5)] {
+        let item = running(&queue, "a1");
+        for key in ["c1", "a1"] {
+            queue.add_with(key, Reasons(1), Priority::LOW);
+        }
+        finish(&queue, item, Verdict::After(delay));
+        for key in ["b1", "a2"] {
+            queue.add_with(key, Reasons(1), Priority::LOW);
+        }
+        assert_eq!(drain(&queue), ["a1", "c1", "b1", "a2"]);
     }
 }
 

@@ -6,6 +6,7 @@ mod cache;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use pilothouse_object::{Gvk, Object};
@@ -115,7 +116,7 @@ fn object(key: &str) -> Object {
 fn state(host: Recording) -> (Arc<Recording>, StoreState) {
     let host = Arc::new(host);
     let mut state = StoreState::new(Arc::clone(&host) as _, Limits::default());
-    state.begin(CallContext::default());
+    state.begin(CallContext::default(), Instant::now());
     (host, state)
 }
 
@@ -123,7 +124,7 @@ fn state(host: Recording) -> (Arc<Recording>, StoreState) {
 fn state_with_room(handles: usize, host: Recording) -> StoreState {
     let limits = Limits { handle_bytes: handles << 10, ..Limits::default() };
     let mut state = StoreState::new(Arc::new(host), limits);
-    state.begin(CallContext::default());
+    state.begin(CallContext::default(), Instant::now());
     state
 }
 

@@ -352,14 +352,19 @@ impl Drop for Wait<'_> {
 }
 
 impl Lease {
+    /// Whether there is an instance that is usable and of this generation.
+    fn is_ready(&self, generation: &Generation) -> bool {
+        let usable = |warm: &Warm| warm.generation.number == generation.number && warm.goes_on();
+        self.warm.as_ref().is_some_and(usable)
+    }
+
     /// The instance, if it is usable and of this generation, or a new one.
     async fn guest(
         &mut self,
         plugin: &Arc<Plugin>,
         generation: &Arc<Generation>,
     ) -> Result<&mut dyn Guest, Fault> {
-        let usable = |warm: &Warm| warm.generation.number == generation.number && warm.goes_on();
-        if !self.warm.as_ref().is_some_and(usable) {
+        if !self.is_ready(generation) {
             self.warm = None;
             let mut guest = self.tenant.pool.instantiate_for(plugin, generation).await?;
             if let Some(state) = &generation.state
@@ -425,6 +430,11 @@ impl WarmInstance {
             plugin.code_repair().over().await;
             self.0 = Some(plugin.instances().lease().await);
         }
+    }
+
+    /// Whether [`get`](Self::get) answers at once, with an instance that is there.
+    pub(crate) fn is_ready(&self, generation: &Generation) -> bool {
+        self.0.as_ref().is_some_and(|lease| lease.is_ready(generation))
     }
 
     /// The instance, if it is usable and of this generation, or another one; waits for a lease if there is none.

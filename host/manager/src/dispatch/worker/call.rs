@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_engine::{Fault, FaultKind, Request};
+use pilothouse_engine::{CallStart, Fault, FaultKind, Request};
 use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
 
@@ -15,21 +15,22 @@ use crate::dispatch::instance_pool::WarmInstance;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
-/// Calls the guest for these keys, records each answer and finishes its key. A fault is logged and counted in the metrics; the
-/// caller decides what follows for the keys. The instance is gone after a fault.
+/// Calls the guest for these keys, records each answer and finishes its key; returns when the call ended. A fault is logged
+/// and counted in the metrics; the caller decides what follows for the keys. The instance is gone after a fault.
 pub(super) async fn reconcile(
     plugin: &Arc<Plugin>,
     generation: &Arc<Generation>,
     warm: &mut WarmInstance,
     items: &mut [Key],
-) -> Result<(), Fault> {
+) -> Result<Instant, Fault> {
     let call = Call::begin(plugin);
-    let answers = answers(plugin, generation, warm, items, call.id).await;
-    let took = call.end();
+    let answers = answers(plugin, generation, warm, items, &call).await;
+    let ended = call.end();
+    let took = ended.took;
     match answers {
         Ok(answers) => {
-            outcome::record(plugin, generation, call.id, took, items.iter_mut().zip(answers));
-            Ok(())
+            outcome::record(plugin, generation, ended, items.iter_mut().zip(answers));
+            Ok(ended.at)
         }
         Err(fault) => {
             if fault.kind == FaultKind::CodeUnavailable {
@@ -39,7 +40,7 @@ pub(super) async fn reconcile(
                 warm.discard();
             }
             items.iter().for_each(|item| outcome::log_reconcile(plugin, &item.key, Err(&fault), took));
-            outcome::log_fault(plugin, generation, &KeyList::of(items), call.id, took, &fault);
+            outcome::log_fault(plugin, generation, &KeyList::of(items), ended.id, took, &fault);
             Err(fault)
         }
     }
@@ -50,16 +51,22 @@ async fn answers(
     generation: &Arc<Generation>,
     warm: &mut WarmInstance,
     items: &[Key],
-    call: u64,
+    call: &Call<'_>,
 ) -> Result<Answers, Fault> {
+    let is_ready = warm.is_ready(generation);
     let guest = warm.get(plugin, generation).await?;
+    let start = match is_ready {
+        true => CallStart { id: call.id, at: call.began.into_std() },
+        // An instance was made: its time is not that of the call.
+        false => CallStart::from(call.id),
+    };
     if let [item] = items
         && !generation.batches
     {
-        return Ok(smallvec![guest.reconcile(&request(item), call).await?]);
+        return Ok(smallvec![guest.reconcile(&request(item), start).await?]);
     }
     let requests: Vec<Request<'_>> = items.iter().map(request).collect();
-    Ok(guest.reconcile_many(&requests, call).await?.into())
+    Ok(guest.reconcile_many(&requests, start).await?.into())
 }
 
 /// One for each key; without an allocation for a single one.
@@ -88,12 +95,20 @@ impl<'a> Call<'a> {
         Self { plugin, id: next_call_id(), began: Instant::now() }
     }
 
-    /// Returns the duration of the call.
-    fn end(&self) -> Duration {
-        let took = self.began.elapsed();
+    fn end(&self) -> EndedCall {
+        let at = Instant::now();
+        let took = at.duration_since(self.began);
         self.plugin.metrics().reconcile_time.observe(took.as_secs_f64());
-        took
+        EndedCall { id: self.id, at, took }
     }
+}
+
+/// A call that has ended. Its end is the one reading of the clock for all that follows.
+#[derive(Clone, Copy)]
+pub(super) struct EndedCall {
+    pub(super) id: u64,
+    pub(super) at: Instant,
+    pub(super) took: Duration,
 }
 
 /// Also when the call panics.

@@ -9,7 +9,9 @@ use std::time::Duration;
 use pilothouse_engine::{Failure, Fault, FaultKind, Outcome};
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::{AddOptions, Verdict};
+use tokio::time::Instant;
 
+use super::call::EndedCall;
 use super::{Key, RECONCILES};
 use crate::dispatch::guest::Answer;
 use crate::lifecycle::generation::Generation;
@@ -26,26 +28,25 @@ const MAX_LOGGED_FAILURES: usize = 10;
 pub(super) fn record<'a>(
     plugin: &Plugin,
     generation: &Generation,
-    call: u64,
-    took: Duration,
+    call: EndedCall,
     answers: impl Iterator<Item = (&'a mut Key, Answer)>,
 ) {
     let mut failures = Failures::default();
     for (item, answer) in answers {
-        log_reconcile(plugin, &item.key, Ok(&answer), took);
+        log_reconcile(plugin, &item.key, Ok(&answer), call.took);
         match answer {
-            Ok(outcome) => record_outcome(plugin, item, outcome),
+            Ok(outcome) => record_outcome(plugin, item, outcome, call.at),
             Err(failure) => {
-                let next = record_failure(plugin, item, &failure);
+                let next = record_failure(plugin, item, &failure, call.at);
                 let item: &'a Key = item;
                 failures.add(failure.message, &item.key, next);
             }
         }
     }
-    failures.log(plugin, generation, call);
+    failures.log(plugin, generation, call.id);
 }
 
-fn record_outcome(plugin: &Plugin, item: &mut Key, outcome: Outcome) {
+fn record_outcome(plugin: &Plugin, item: &mut Key, outcome: Outcome, ended: Instant) {
     let metrics = plugin.metrics();
     let (counter, verdict) = match outcome {
         Outcome::Done => (&metrics.success, Verdict::Done),
@@ -53,7 +54,7 @@ fn record_outcome(plugin: &Plugin, item: &mut Key, outcome: Outcome) {
         Outcome::RequeueAfter(delay) => (&metrics.requeue_after, Verdict::After(delay)),
     };
     counter.inc();
-    finish(plugin, item, verdict);
+    finish(plugin, item, verdict, ended);
 }
 
 /// The next try of a key that failed.
@@ -66,18 +67,18 @@ enum NextTry {
 }
 
 /// Requeues a key that failed, unless the failure is terminal.
-fn record_failure(plugin: &Plugin, item: &mut Key, failure: &Failure) -> NextTry {
+fn record_failure(plugin: &Plugin, item: &mut Key, failure: &Failure, ended: Instant) -> NextTry {
     let metrics = plugin.metrics();
     metrics.error.inc();
     metrics.errors.inc();
     plugin.record_error(&format!("{}: {}", item.key, failure.message));
     if failure.terminal {
         metrics.terminal.inc();
-        finish(plugin, item, Verdict::Done);
+        finish(plugin, item, Verdict::Done, ended);
         return NextTry::Never;
     }
     let at_least = failure.retry_after.unwrap_or(Duration::ZERO);
-    NextTry::After(finish(plugin, item, Verdict::Retry { at_least }))
+    NextTry::After(finish(plugin, item, Verdict::Retry { at_least }, ended))
 }
 
 /// Keys whose call faulted are tried again after a backoff. The bucket of the plugin counts one failure: a long batch would
@@ -96,11 +97,11 @@ pub(super) fn record_backoff(plugin: &Plugin, part: &[Key], kind: FaultKind) {
         .add_rate_limited_batch(adds, AddOptions { coalesce: true, after, ..AddOptions::default() });
 }
 
-/// Gives the key of a reconcile back, and adds it again as the verdict says. Returns the delay; none without another try, and
-/// when the queue is shutting down.
-fn finish(plugin: &Plugin, item: &mut Key, verdict: Verdict) -> Option<Duration> {
+/// Gives the key of a reconcile back that `ended` then, and adds it again as the verdict says. Returns the delay; none without
+/// another try, and when the queue is shutting down.
+fn finish(plugin: &Plugin, item: &mut Key, verdict: Verdict, ended: Instant) -> Option<Duration> {
     item.payload = item.payload.of_another_try();
-    plugin.queue().finish(item, verdict)
+    plugin.queue().finish_at(item, verdict, ended)
 }
 
 /// Records the fault of an event's call: metrics, log, and the state of the plugin. With `is_deleted` the event says that the

@@ -8,6 +8,7 @@
 //! No call, no clock and no queue in this file.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use pilothouse_engine::FaultKind;
 use smallvec::SmallVec;
@@ -90,7 +91,27 @@ fn may_be_of_one_key(kind: FaultKind) -> bool {
 
 /// How many keys the rounds of one worker have, where that is fewer than the generation allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BatchSize(usize);
+pub(super) struct BatchSize(usize);
+
+/// The size with which a new worker begins: that of the worker which ended a round last.
+#[derive(Debug)]
+pub(crate) struct SharedBatchSize(AtomicUsize);
+
+impl Default for SharedBatchSize {
+    fn default() -> Self {
+        Self(AtomicUsize::new(BatchSize::default().0))
+    }
+}
+
+impl SharedBatchSize {
+    pub(super) fn get(&self) -> BatchSize {
+        BatchSize(self.0.load(Relaxed))
+    }
+
+    pub(super) fn set(&self, size: BatchSize) {
+        self.0.store(size.0, Relaxed);
+    }
+}
 
 impl Default for BatchSize {
     fn default() -> Self {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use pilothouse_engine::FaultKind;
 use pilothouse_object::ObjectKey;
+use tokio::time::Instant;
 
 use super::outcome::{self, KeyList};
 use super::parts::{AfterFault, BatchSize, Parts};
@@ -35,15 +36,18 @@ struct Round<'a> {
     /// The last fault of the guest, with its keys.
     last_fault: Option<String>,
     any_answer: bool,
+    /// When the last call ended, if it was answered.
+    ended: Option<Instant>,
 }
 
-/// Reconciles the keys, records an outcome for each, and ends their progress in the queue.
+/// Reconciles the keys, records an outcome for each, and ends their progress in the queue. Returns when the last call ended,
+/// if it was answered.
 pub(super) async fn run(
     plugin: &Arc<Plugin>,
     taken: Taken<'_>,
     warm: &mut WarmInstance,
     size: &mut BatchSize,
-) {
+) -> Option<Instant> {
     let Taken { generation, mut keys, permit } = taken;
     let items = keys.items();
     let mut round = Round {
@@ -55,6 +59,7 @@ pub(super) async fn run(
         faulted: Vec::new(),
         last_fault: None,
         any_answer: false,
+        ended: None,
     };
     let calls = AssertUnwindSafe(round.call_all(warm, size)).catch_unwind().await;
     if let Err(panic) = calls {
@@ -66,8 +71,10 @@ pub(super) async fn run(
         warm.release();
     }
     round.record_faults();
+    let ended = round.ended;
     drop(permit);
     keys.finish();
+    ended
 }
 
 impl Round<'_> {
@@ -96,9 +103,10 @@ impl Round<'_> {
             self.called = Some(range.clone());
             let outcome = call::reconcile(plugin, generation, warm, &mut self.items[range.clone()]).await;
             self.called = None;
+            self.ended = outcome.as_ref().ok().copied();
             let part = &self.items[range.clone()];
             match outcome {
-                Ok(()) => {
+                Ok(_) => {
                     self.any_answer = true;
                     self.parts.answered();
                     size.answered(part.len());

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use pilothouse_engine::FaultKind;
 use pilothouse_workqueue::Verdict;
+use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
 
 use super::parts::BatchSize;
@@ -38,8 +39,11 @@ pub(super) struct Taken<'a> {
 /// a backoff.
 pub(super) struct KeysInProgress<'a> {
     plugin: &'a Plugin,
-    items: Vec<Key>,
+    items: Keys,
 }
+
+/// Without an allocation for a single one.
+type Keys = SmallVec<[Key; 1]>;
 
 impl KeysInProgress<'_> {
     pub(super) fn items(&mut self) -> &mut [Key] {
@@ -57,10 +61,13 @@ impl KeysInProgress<'_> {
 
     /// Drops the keys that were queued under wider grants than those of this generation.
     fn drop_ungranted(&mut self, generation: &Generation) {
-        let is_ungranted = |item: &mut Key| !generation.may_reconcile(&item.key, item.payload);
-        for mut ungranted in self.items.extract_if(.., is_ungranted) {
-            self.plugin.queue().finish(&mut ungranted, Verdict::Done);
-        }
+        self.items.retain(|item| {
+            let is_granted = generation.may_reconcile(&item.key, item.payload);
+            if !is_granted {
+                self.plugin.queue().finish(item, Verdict::Done);
+            }
+            is_granted
+        });
     }
 
     /// Leaves the keys to other workers.
@@ -88,7 +95,7 @@ pub(super) async fn take<'a>(
     size: BatchSize,
     warm: &mut WarmInstance,
 ) -> Option<Taken<'a>> {
-    let mut keys = KeysInProgress { plugin, items: vec![first] };
+    let mut keys = KeysInProgress { plugin, items: smallvec![first] };
     // Before the generation is looked up: a new one ends the quarantine, and the call is for it.
     let permit = plugin.quarantine_pause(CallKind::Reconcile, || warm.release()).await;
     let Some(mut generation) = working_generation(plugin) else {
@@ -135,7 +142,7 @@ fn working_generation(plugin: &Plugin) -> Option<Arc<Generation>> {
 /// Exchanges a key that faulted before for one of the next keys that did not, if there is one: the fault of such a key says
 /// nothing new about the plugin.
 fn choose_probe(plugin: &Plugin, probe: &mut Key) {
-    let mut passed = KeysInProgress { plugin, items: Vec::new() };
+    let mut passed = KeysInProgress { plugin, items: Keys::new() };
     while passed.items.len() < MAX_PROBE_CANDIDATES && plugin.is_failing(CallKind::Reconcile, &probe.key) {
         let Some(next) = plugin.queue().try_get() else { break };
         passed.items.push(mem::replace(probe, next));
@@ -144,7 +151,7 @@ fn choose_probe(plugin: &Plugin, probe: &mut Key) {
 }
 
 /// Takes more keys: as many as one call may have, and no longer than the generation lets the first one wait.
-async fn gather(plugin: &Plugin, generation: &Generation, size: BatchSize, items: &mut Vec<Key>) {
+async fn gather(plugin: &Plugin, generation: &Generation, size: BatchSize, items: &mut Keys) {
     let limit = size.limit(generation.batch_max());
     let linger = generation.description.batch.linger;
     let until = Instant::now() + linger;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pilothouse_object::{Body, Dictionary, Gvk, ObjectKey};
 use pilothouse_plugin::Limits;
@@ -163,7 +163,7 @@ fn large(limits: Limits) -> (StoreState, Resource<Object>) {
         "data": {"first": "1", "large": "x".repeat(1 << 20)},
     });
     let handle = state.handles.push_cached(Object::decode(json.to_string().as_bytes()).unwrap()).unwrap();
-    state.begin(CallContext::default());
+    state.begin(CallContext::default(), Instant::now());
     (state, handle)
 }
 
@@ -287,7 +287,7 @@ fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
     let limits = Limits { cpu_per_call: Duration::from_millis(5), ..Limits::default() };
     let mut hidden = StoreState::new(Arc::new(Many(Vec::new(), None)), limits);
     let mut spent = |read: &mut dyn FnMut(&mut ImportCall<'_>) -> wasmtime::Result<()>| {
-        hidden.begin(CallContext::default());
+        hidden.begin(CallContext::default(), Instant::now());
         let spent = read(&mut import_call(&mut hidden)).unwrap_err();
         assert!(spent.to_string().contains("CPU budget"), "{spent}");
     };

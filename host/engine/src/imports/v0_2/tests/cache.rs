@@ -1,6 +1,6 @@
 //! Reads of the cache: orders, portions, bounds and what is charged.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::*;
 use api::cache::{Host, HostCursor, HostQuery, HostValues};
@@ -53,7 +53,7 @@ fn a_query_that_selects_nothing_is_charged_for_what_it_looks_at() {
     let mut state = StoreState::new(Arc::new(Hidden), limits);
     let kind = kind(&mut state);
     for counts in [false, true] {
-        state.begin(CallContext::default());
+        state.begin(CallContext::default(), Instant::now());
         let mut call = import_call(&mut state);
         let query = HostQuery::new(&mut call, lent(&kind)).unwrap();
         let spent = if counts { call.count(query).map(drop) } else { call.run(query).map(drop) };
@@ -105,7 +105,7 @@ fn a_sorted_list_is_bounded_by_the_room_for_handles() {
     let objects: Vec<Object> = (0..2_000).map(|n| object(&format!("a/{n}"))).collect();
     let host = Recording { objects, ..Recording::default() };
     let mut state = StoreState::new(Arc::new(host), Limits { handle_bytes: 16 << 10, ..Limits::default() });
-    state.begin(CallContext::default());
+    state.begin(CallContext::default(), Instant::now());
     let kind = kind(&mut state);
     let mut call = import_call(&mut state);
     let query = HostQuery::new(&mut call, kind).unwrap();
