@@ -28,7 +28,7 @@ use crate::dispatch::guest::{Compiler, Component};
 use crate::dispatch::recording::RecordedComponent;
 use crate::imports::api_calls::ApiCalls;
 use crate::imports::plugin_imports::PluginImports;
-use crate::lifecycle::component_source::{ComponentSource, read_again};
+use crate::lifecycle::component_source::{self, ComponentSource};
 use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
 use crate::lifecycle::generation::{ComponentTraits, Generation};
 use crate::lifecycle::informers::{Leasing, wait_for_caches};
@@ -183,7 +183,7 @@ impl Loader {
     pub(super) async fn prepare(
         &self,
         plugin: &Plugin,
-        files: &mut Files,
+        files: &Files,
         cancel: &CancellationToken,
     ) -> Option<Arc<dyn Component>> {
         let mut backoff = retries();
@@ -203,8 +203,8 @@ impl Loader {
         }
     }
 
-    /// One try. The component's bytes are held only while a slot is: those of plugins that wait for one are read again.
-    async fn try_prepare(&self, files: &mut Files) -> Result<Arc<dyn Component>, LoadFailure> {
+    /// One try. The component's bytes are held only while a slot is.
+    async fn try_prepare(&self, files: &Files) -> Result<Arc<dyn Component>, LoadFailure> {
         if self.require_service_account && files.manifest.service_account.is_none() {
             return Err(Refused::manifest(
                 "spec.serviceAccount is missing, and the host runs with --require-service-account: name the ServiceAccount for live calls"
@@ -213,17 +213,9 @@ impl Loader {
             .into());
         }
         self.allowed.check(&files.manifest).map_err(Refused::manifest)?;
-        let mut wasm = std::mem::take(&mut files.wasm);
-        let slot = match self.slots.try_prepare() {
-            Ok(slot) => slot,
-            Err(_) => {
-                wasm.clear();
-                self.slots.prepare().await.map_err(LoadFailure::Retry)?
-            }
-        };
-        if wasm.is_empty() {
-            wasm = read_again(&files.wasm_path, &files.digest).await.map_err(LoadFailure::Retry)?;
-        }
+        let slot = self.slots.prepare().await.map_err(LoadFailure::Retry)?;
+        let wasm = component_source::read(&files.wasm_path, &files.digest).await;
+        let wasm = wasm.map_err(LoadFailure::Retry)?;
         let prepared = self.slots.run(slot, self.compiler.prepare(&wasm)).await;
         Ok(prepared.map_err(LoadFailure::Retry)??)
     }
