@@ -11,7 +11,7 @@ use wasmtime::component::Linker;
 use wasmtime::{Config, PoolingAllocationConfig};
 
 use crate::cache::{CompileCache, hex};
-use crate::code::Code;
+use crate::code::{Code, CodeTable};
 use crate::compile::lanes::Lanes;
 use crate::compile::{Compiler, check_header};
 use crate::error::{EngineError, LoadError};
@@ -53,6 +53,7 @@ pub(crate) struct EngineInner {
     pub(crate) wasmtime: wasmtime::Engine,
     pub(crate) linker: Linker<StoreState>,
     pub(crate) cache: CompileCache,
+    pub(crate) codes: CodeTable,
     compiler: Compiler,
     lanes: Lanes,
 }
@@ -126,7 +127,8 @@ impl Engine {
         let linker = linker(&wasmtime).map_err(fail)?;
         start_ticker(&wasmtime)?;
         let compiler = options.compiler;
-        Ok(Self(Arc::new(EngineInner { wasmtime, linker, cache, compiler, lanes: Lanes::new() })))
+        let (codes, lanes) = (CodeTable::default(), Lanes::new());
+        Ok(Self(Arc::new(EngineInner { wasmtime, linker, cache, codes, compiler, lanes })))
     }
 
     /// Prepares a component: compiles it or finds it in the compile cache, maps it, checks its world and links it. Hashing
