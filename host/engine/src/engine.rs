@@ -79,6 +79,8 @@ pub(crate) fn wasmtime_engine(pool: &InstancePool) -> wasmtime::Result<wasmtime:
     config.shared_memory(false).wasm_memory64(false).wasm_multi_memory(false);
     config.wasm_tail_call(false).wasm_relaxed_simd(false).wasm_wide_arithmetic(false);
     config.async_stack_size(1 << 20).max_wasm_stack(512 << 10);
+    // The stack of a dropped instance keeps no page, as its memory does (below): one call of the system when it is dropped.
+    config.async_stack_zeroing(true);
     if let InstancePool::Slots(n) = *pool {
         let mut slots = PoolingAllocationConfig::new();
         // A component built by rustc consists of a main module, a shim and a fixup: three core instances, two tables. Interpreters
