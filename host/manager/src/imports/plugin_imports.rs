@@ -26,6 +26,7 @@ use crate::dispatch::reasons::Reasons;
 use crate::dispatch::writes::{self, WaitOutcome, WaitScope};
 use crate::imports::api_calls::ApiCalls;
 use crate::imports::guest_events::PluginEvents;
+use crate::imports::http_client::LazyHttpClient;
 use crate::imports::log_limit::LogLimit;
 use crate::imports::visible_objects::{ShownCursor, VisibleObjects};
 use crate::observe::denials::Denied;
@@ -47,7 +48,7 @@ pub(crate) struct PluginImports {
     /// Records the Events of guests.
     pub(crate) events: Arc<PluginEvents>,
     /// Sends HTTP requests to the granted hosts.
-    pub(crate) http: HttpClient,
+    pub(crate) http: LazyHttpClient,
     pub(crate) log_limit: Arc<LogLimit>,
     /// The metrics that the plugin declares, and how many series they may have.
     pub(crate) metrics: Arc<GuestMetrics>,
@@ -422,7 +423,7 @@ impl HttpImports for PluginImports {
     }
 
     fn http(&self) -> Option<HttpClient> {
-        Some(self.http.clone())
+        Some(self.http.get())
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
-use pilothouse_engine::{HttpClient, HttpClientOptions, LoadError, SystemResolver};
+use pilothouse_engine::LoadError;
 use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{AllowLists, Grants, Manifest, printable};
 use pilothouse_recording::Recorder;
@@ -27,6 +27,7 @@ use crate::access::AccessReviews;
 use crate::dispatch::guest::{Compiler, Component};
 use crate::dispatch::recording::RecordedComponent;
 use crate::imports::api_calls::ApiCalls;
+use crate::imports::http_client::{LazyHttpClient, user_agent};
 use crate::imports::plugin_imports::PluginImports;
 use crate::lifecycle::component_source::{self, ComponentSource};
 use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
@@ -374,15 +375,7 @@ impl Loader {
                 election: plugin.election().clone(),
             },
             events: Arc::clone(plugin.events()),
-            http: HttpClient::new(HttpClientOptions {
-                plugin: Arc::clone(plugin.name()),
-                hosts: manifest.outgoing_hosts.clone(),
-                qps: manifest.limits.http_qps,
-                user_agent: user_agent(manifest),
-                resolver: Arc::new(SystemResolver),
-                runtime: self.work.clone(),
-                observer: Arc::new(plugin.metrics().http.clone()),
-            }),
+            http: LazyHttpClient::new(&load.files.manifest, plugin.metrics(), &self.work),
             log_limit: Arc::clone(plugin.log_limit()),
             metrics: Arc::clone(&plugin.metrics().guest),
             metric_series: manifest.limits.metric_series,
@@ -416,11 +409,6 @@ async fn await_retry(
 /// The path of the manifest, or of the component where the plugin has no manifest.
 pub(super) fn manifest_path(files: &Files) -> &Path {
     files.manifest_path.as_deref().unwrap_or(&files.wasm_path)
-}
-
-/// The User-Agent of a plugin.
-fn user_agent(manifest: &Manifest) -> String {
-    format!("pilothouse/{} ({})", env!("CARGO_PKG_VERSION"), manifest.name)
 }
 
 fn identity(manifest: &Manifest) -> Identity {
