@@ -39,6 +39,7 @@ use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 use crate::lifecycle::load::Loader;
 use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::lifecycle::schedules::Schedules;
+use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::standby::Standby;
 use crate::observe::command::{Command, CommandError};
 use crate::observe::detail::PluginDetail;
@@ -259,6 +260,7 @@ impl Manager {
             allowed: options.allowed,
             slots: Arc::default(),
             recorder: options.recorder,
+            indexes: SharedIndexes::default(),
         };
         let manager = Self(Arc::new(Inner {
             loader: Arc::new(loader),

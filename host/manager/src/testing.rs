@@ -243,6 +243,7 @@ impl TestPlugin {
             allowed: AllowLists::default(),
             slots: Arc::default(),
             recorder: None,
+            indexes: Default::default(),
         };
         let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);
         Self { host, plugin, loader, compiler, server, rules, wasm_path: PathBuf::from("p.wasm") }
@@ -284,7 +285,6 @@ impl TestPlugin {
             description.watches.iter().map(|watch| (watch.kind.clone(), self.server.resource().clone()));
         let resources: HashMap<_, _> = resources.collect();
         let mut leasing = Leasing {
-            number,
             description: &description,
             grants: &grants,
             data: files.manifest.limits.data,
@@ -295,7 +295,7 @@ impl TestPlugin {
             let rights = self.loader.await_rights(&self.plugin, account, &leasing, &resources).await;
             leasing.rights = rights.unwrap_or_else(|failure| panic!("{failure:?}"));
         }
-        let kinds = self.loader.lease_informers(&self.plugin, &leasing, &resources).unwrap();
+        let kinds = self.loader.lease_informers(&self.plugin, &leasing, &resources).await.unwrap();
         for lease in kinds.values().flat_map(|view| &view.leases) {
             assert!(lease.wait_synced().await);
         }

@@ -36,6 +36,7 @@ use crate::lifecycle::informers::{Leasing, wait_for_caches};
 use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::rollback::{Rollback, Version};
+use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::state::LoadWait;
 
 /// The parts of the host that loading needs.
@@ -57,6 +58,7 @@ pub(crate) struct Loader {
     pub(crate) slots: Arc<LoadSlots>,
     /// Records the calls of plugins.
     pub(crate) recorder: Option<Recorder>,
+    pub(crate) indexes: SharedIndexes,
 }
 
 /// The sources of one generation.
@@ -254,7 +256,6 @@ impl Loader {
                     }
                 }
             }
-            // Indexes of the last try may still be there under its number.
             load.number = plugin.next_number();
         }
     }
@@ -294,7 +295,6 @@ impl Loader {
         Self::warn_of_missing_grants(plugin, load, &grants, &description, &imports.warnings);
         let resources = self.resolve_kinds(plugin, &description, load.config).await;
         let mut leasing = Leasing {
-            number: load.number,
             description: &description,
             grants: &grants,
             data: load.manifest().limits.data,
@@ -304,7 +304,7 @@ impl Loader {
         if let Some(account) = &load.manifest().service_account {
             leasing.rights = self.await_rights(plugin, account, &leasing, &resources).await?;
         }
-        let kinds = self.lease_informers(plugin, &leasing, &resources).map_err(Refused::manifest)?;
+        let kinds = self.lease_informers(plugin, &leasing, &resources).await.map_err(Refused::manifest)?;
         plugin.writes().watch(kinds.values().flat_map(|view| &view.leases).map(|lease| lease.id().clone()));
         if !wait_for_caches(plugin, kinds.values()).await {
             return Err(LoadFailure::Retry("the host is shutting down".to_owned()));
