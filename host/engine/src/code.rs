@@ -1,8 +1,10 @@
 //! [`Code`]: a compiled component, checked and linked, that can be unloaded and loaded again.
 //!
-//! Unloading drops the mapping of the machine code, so that an idle plugin uses almost no memory. The entry in the
-//! compile cache stays on disk; the next call maps and links it again in a fraction of a millisecond. An entry that is lost
+//! Unloading drops the mapping of the machine code, so that an idle plugin uses almost no memory. Plugins with the same
+//! machine code share one mapping ([`shared`]), which goes with the last of them. The entry in the compile cache stays on disk; the next call maps and links it again in a fraction of a millisecond. An entry that is lost
 //! or damaged meanwhile is made again from the bytes of the component ([`Code::restore`]).
+
+mod shared;
 
 use std::sync::Arc;
 
@@ -11,6 +13,8 @@ use parking_lot::Mutex;
 use pilothouse_plugin::{World, printable};
 use wasmtime::component::{Component, InstancePre};
 
+pub(crate) use self::shared::CodeTable;
+use self::shared::SharedCode;
 use crate::contract::{self, ContractVersion, Exported};
 use crate::engine::Engine;
 use crate::error::LoadError;
@@ -28,13 +32,13 @@ struct CodeInner {
 }
 
 struct Mapping {
-    /// The SHA-256 of the machine code: its name in the compile cache.
-    sum: String,
-    /// None while the code is not mapped.
+    code: Arc<SharedCode>,
+    /// This component's share of the mapping; none while it is unloaded.
     linked: Option<Arc<Linked>>,
 }
 
-/// A mapped and linked component, with the indices of its exports.
+/// A mapped and linked component, with the indices of its exports. It has nothing of a plugin: what its imports may do is
+/// asked of the store of each instance.
 pub(crate) struct Linked {
     pub(crate) pre: InstancePre<StoreState>,
     pub(crate) exports: Indices,
@@ -49,7 +53,8 @@ impl std::fmt::Debug for Code {
 
 impl Code {
     pub(crate) fn new(engine: Engine, sum: String, digest: String) -> Self {
-        Self(Arc::new(CodeInner { engine, digest, mapping: Mutex::new(Mapping { sum, linked: None }) }))
+        let mapping = Mutex::new(Mapping { code: engine.0.codes.of(sum), linked: None });
+        Self(Arc::new(CodeInner { engine, digest, mapping }))
     }
 
     /// `sha256:…` of the component's bytes.
@@ -86,15 +91,18 @@ impl Code {
         Ok(self.linked()?.exported.state)
     }
 
-    /// Whether the component is mapped now.
+    /// Whether the component is loaded now.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.0.mapping.lock().linked.is_some()
     }
 
-    /// Drops the mapping. Live instances keep it until they are dropped.
+    /// Drops the mapping, unless others have the same machine code loaded. Live instances keep it until they are dropped.
     pub fn unload(&self) {
-        self.0.mapping.lock().linked = None;
+        let mut mapping = self.0.mapping.lock();
+        if let Some(linked) = mapping.linked.take() {
+            mapping.code.release(linked);
+        }
     }
 
     /// Maps and links the component now instead of at the first call.
@@ -108,8 +116,8 @@ impl Code {
         if let Some(linked) = &mapping.linked {
             return Ok(Arc::clone(linked));
         }
-        let component = self.0.engine.0.cache.map(&mapping.sum)?;
-        let linked = Arc::new(link(&self.0.engine, &component)?);
+        let engine = &self.0.engine;
+        let linked = mapping.code.linked(|sum| link(engine, &engine.0.cache.map(sum)?))?;
         mapping.linked = Some(Arc::clone(&linked));
         Ok(linked)
     }
@@ -124,8 +132,8 @@ impl Code {
         if made.digest() != self.digest() {
             return Err(LoadError::CodeLost(format!("the component is {} now", made.digest())));
         }
-        let sum = made.0.mapping.lock().sum.clone();
-        self.0.mapping.lock().sum = sum;
+        let code = Arc::clone(&made.0.mapping.lock().code);
+        self.0.mapping.lock().code = code;
         Ok(())
     }
 }

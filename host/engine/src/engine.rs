@@ -11,7 +11,7 @@ use wasmtime::component::Linker;
 use wasmtime::{Config, PoolingAllocationConfig};
 
 use crate::cache::{CompileCache, hex};
-use crate::code::Code;
+use crate::code::{Code, CodeTable};
 use crate::compile::lanes::Lanes;
 use crate::compile::{Compiler, check_header};
 use crate::error::{EngineError, LoadError};
@@ -53,6 +53,7 @@ pub(crate) struct EngineInner {
     pub(crate) wasmtime: wasmtime::Engine,
     pub(crate) linker: Linker<StoreState>,
     pub(crate) cache: CompileCache,
+    pub(crate) codes: CodeTable,
     compiler: Compiler,
     lanes: Lanes,
 }
@@ -78,6 +79,8 @@ pub(crate) fn wasmtime_engine(pool: &InstancePool) -> wasmtime::Result<wasmtime:
     config.shared_memory(false).wasm_memory64(false).wasm_multi_memory(false);
     config.wasm_tail_call(false).wasm_relaxed_simd(false).wasm_wide_arithmetic(false);
     config.async_stack_size(1 << 20).max_wasm_stack(512 << 10);
+    // The stack of a dropped instance keeps no page, as its memory does (below): one call of the system when it is dropped.
+    config.async_stack_zeroing(true);
     if let InstancePool::Slots(n) = *pool {
         let mut slots = PoolingAllocationConfig::new();
         // A component built by rustc consists of a main module, a shim and a fixup: three core instances, two tables. Interpreters
@@ -126,7 +129,8 @@ impl Engine {
         let linker = linker(&wasmtime).map_err(fail)?;
         start_ticker(&wasmtime)?;
         let compiler = options.compiler;
-        Ok(Self(Arc::new(EngineInner { wasmtime, linker, cache, compiler, lanes: Lanes::new() })))
+        let (codes, lanes) = (CodeTable::default(), Lanes::new());
+        Ok(Self(Arc::new(EngineInner { wasmtime, linker, cache, codes, compiler, lanes })))
     }
 
     /// Prepares a component: compiles it or finds it in the compile cache, maps it, checks its world and links it. Hashing

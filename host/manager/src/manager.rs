@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -40,6 +39,7 @@ use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 use crate::lifecycle::load::Loader;
 use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::lifecycle::schedules::Schedules;
+use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::standby::Standby;
 use crate::observe::command::{Command, CommandError};
 use crate::observe::detail::PluginDetail;
@@ -136,7 +136,7 @@ struct Entry {
     prepared: CancellationToken,
     /// Cancels what follows the last files that took over: loads, and the following of the configuration.
     followed: CancellationToken,
-    /// The newest files, without the component's bytes.
+    /// The newest files.
     files: Option<Files>,
 }
 
@@ -260,6 +260,7 @@ impl Manager {
             allowed: options.allowed,
             slots: Arc::default(),
             recorder: options.recorder,
+            indexes: SharedIndexes::default(),
         };
         let manager = Self(Arc::new(Inner {
             loader: Arc::new(loader),
@@ -369,8 +370,7 @@ impl Manager {
         let cancel = self.0.stopping.child_token();
         if let Some(entry) = self.0.plugins.lock().get_mut(&files.name) {
             entry.prepare(cancel.clone());
-            // The bytes are read again when they are needed.
-            entry.files = Some(Files { wasm: Bytes::new(), ..files.clone() });
+            entry.files = Some(files.clone());
         }
         self.follow(plugin, files, cancel);
     }

@@ -9,6 +9,7 @@ mod fake_guest;
 mod rules;
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use pilothouse_executor::Executor;
 use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{AllowLists, Description, Grants, Manifest};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -145,19 +147,36 @@ pub(crate) async fn unreachable_client() -> Client {
     Client::new(ClientOptions { server, ..ClientOptions::default() }).await.unwrap()
 }
 
-/// The files of a plugin `p`, with this `spec` in the manifest.
-pub(crate) fn files(wasm: &'static [u8], spec: &Value) -> Files {
+/// A file of these bytes, the same in each test.
+fn component_file(wasm: &[u8]) -> PathBuf {
+    let folder = pilothouse_testkit::paths::target().join("tmp/components").join(hex(wasm));
+    let path = folder.join("p.wasm");
+    if !path.exists() {
+        std::fs::create_dir_all(&folder).unwrap();
+        // Another test may be making it.
+        let mut file = tempfile::NamedTempFile::new_in(&folder).unwrap();
+        file.write_all(wasm).unwrap();
+        file.persist(&path).unwrap();
+    }
+    path
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The files of a plugin `p`, with this `spec` in the manifest. There is no file of a component without bytes.
+pub(crate) fn files(wasm: &[u8], spec: &Value) -> Files {
     let manifest = json!({
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "p"}, "spec": spec,
     });
     Files {
         name: "p".to_owned(),
-        wasm_path: PathBuf::from("p.wasm"),
-        wasm: Bytes::from_static(wasm),
-        digest: String::new(),
+        wasm_path: if wasm.is_empty() { PathBuf::from("p.wasm") } else { component_file(wasm) },
+        digest: format!("sha256:{}", hex(&Sha256::digest(wasm))),
         manifest_path: Some(PathBuf::from("p.yaml")),
         manifest_digest: "sha256:manifest".to_owned(),
-        manifest: Manifest::parse(manifest.to_string().as_bytes()).unwrap(),
+        manifest: Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap()),
     }
 }
 
@@ -224,6 +243,7 @@ impl TestPlugin {
             allowed: AllowLists::default(),
             slots: Arc::default(),
             recorder: None,
+            indexes: Default::default(),
         };
         let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);
         Self { host, plugin, loader, compiler, server, rules, wasm_path: PathBuf::from("p.wasm") }
@@ -265,7 +285,6 @@ impl TestPlugin {
             description.watches.iter().map(|watch| (watch.kind.clone(), self.server.resource().clone()));
         let resources: HashMap<_, _> = resources.collect();
         let mut leasing = Leasing {
-            number,
             description: &description,
             grants: &grants,
             data: files.manifest.limits.data,
@@ -276,7 +295,7 @@ impl TestPlugin {
             let rights = self.loader.await_rights(&self.plugin, account, &leasing, &resources).await;
             leasing.rights = rights.unwrap_or_else(|failure| panic!("{failure:?}"));
         }
-        let kinds = self.loader.lease_informers(&self.plugin, &leasing, &resources).unwrap();
+        let kinds = self.loader.lease_informers(&self.plugin, &leasing, &resources).await.unwrap();
         for lease in kinds.values().flat_map(|view| &view.leases) {
             assert!(lease.wait_synced().await);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use pilothouse_manager::{Directory, DirectoryError, DirectoryOptions};
-use pilothouse_plugin::directory::{Change, Files};
+use pilothouse_plugin::directory::{Change, Files, read_component};
 use tempfile::TempDir;
 
 /// Long enough for a machine that builds meanwhile.
@@ -128,6 +128,15 @@ fn manifest(name: &str, spec: &str) -> String {
     )
 }
 
+/// The content of the component that was told.
+#[track_caller]
+fn wasm(files: &Files) -> Vec<u8> {
+    read_component(&files.wasm_path, &files.digest)
+        .unwrap()
+        .expect("the file is the one that was told")
+        .into()
+}
+
 #[track_caller]
 fn says(text: &str, parts: &[&str]) {
     for part in parts {
@@ -161,8 +170,9 @@ async fn what_is_there_at_the_start_is_told_and_then_the_mark() {
             other => panic!("{other:?}"),
         })
         .collect();
-    let names: Vec<_> = files.iter().map(|files| (files.name.as_str(), &files.wasm[..])).collect();
-    assert_eq!(names, [("first", &b"other"[..]), ("pods-per-node", b"bare"), ("last", b"z")]);
+    let names: Vec<_> = files.iter().map(|files| (files.name.as_str(), wasm(files))).collect();
+    let expected = [("first", "other"), ("pods-per-node", "bare"), ("last", "z")];
+    assert_eq!(names, expected.map(|(name, content)| (name, content.as_bytes().to_vec())));
     assert_eq!(files[0].wasm_path, plugins.path("other.wasm"));
     assert_eq!(files[0].manifest_path, Some(plugins.path("a.yaml")));
     assert_eq!(files[0].digest, "sha256:d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa");
@@ -187,13 +197,13 @@ fn a_directory_that_is_not_there_is_an_error_of_the_start() {
 async fn a_component_comes_changes_and_goes() {
     let mut plugins = Plugins::empty().await;
     plugins.write("a.wasm", "1");
-    assert_eq!(&plugins.changed().await.wasm[..], b"1");
+    assert_eq!(wasm(&plugins.changed().await), b"1");
     plugins.write("a.wasm", "2");
-    assert_eq!(&plugins.changed().await.wasm[..], b"2");
+    assert_eq!(wasm(&plugins.changed().await), b"2");
     plugins.remove("a.wasm");
     plugins.removed("a").await;
     plugins.write("a.wasm", "2");
-    assert_eq!(&plugins.changed().await.wasm[..], b"2");
+    assert_eq!(wasm(&plugins.changed().await), b"2");
     plugins.nothing_else().await;
 }
 
@@ -214,7 +224,7 @@ async fn content_that_changes_behind_the_same_size_and_time_is_seen() {
     let modified = fs::metadata(plugins.path("a.wasm")).unwrap().modified().unwrap();
     plugins.write("a.wasm", "2");
     fs::File::options().write(true).open(plugins.path("a.wasm")).unwrap().set_modified(modified).unwrap();
-    assert_eq!(&plugins.changed().await.wasm[..], b"2");
+    assert_eq!(wasm(&plugins.changed().await), b"2");
 }
 
 #[tokio::test]
@@ -235,7 +245,7 @@ async fn a_slow_copy_is_read_when_it_is_whole() {
     });
     for name in ["a", "b"] {
         let files = plugins.changed().await;
-        assert_eq!((files.name.as_str(), files.wasm.len()), (name, 30_000));
+        assert_eq!((files.name.as_str(), wasm(&files).len()), (name, 30_000));
     }
     copy.await.unwrap();
     plugins.nothing_else().await;
@@ -246,7 +256,7 @@ async fn files_moved_over_and_written_by_editors_are_seen_once() {
     let (mut plugins, _) = Plugins::with(&[("a.wasm", "1"), ("a.yaml", &manifest("a", ""))], HEARD).await;
     fs::write(plugins.outer.path().join("new"), "2").unwrap();
     fs::rename(plugins.outer.path().join("new"), plugins.path("a.wasm")).unwrap();
-    assert_eq!(&plugins.changed().await.wasm[..], b"2");
+    assert_eq!(wasm(&plugins.changed().await), b"2");
     // As vim does it: a probe, the old one aside, a new one, the old one away.
     plugins.write("4913", "");
     plugins.remove("4913");
@@ -285,11 +295,11 @@ async fn a_config_map_is_seen_through_its_links() {
     let mut plugins = Plugins::empty().await;
     let keep = manifest("a", "onReload: keep");
     swap(&plugins.dir, "2026_1", &[("a.wasm", "1"), ("a.yaml", &manifest("a", "")), ("b.wasm", "b")]);
-    assert_eq!(&plugins.changed().await.wasm[..], b"1");
+    assert_eq!(wasm(&plugins.changed().await), b"1");
     assert_eq!(plugins.changed().await.name, "b");
     swap(&plugins.dir, "2026_2", &[("a.wasm", "2"), ("a.yaml", &keep), ("b.wasm", "b")]);
     let files = plugins.changed().await;
-    assert_eq!((&files.wasm[..], files.manifest.on_reload), (&b"2"[..], pilothouse_plugin::OnReload::Keep));
+    assert_eq!((&wasm(&files)[..], files.manifest.on_reload), (&b"2"[..], pilothouse_plugin::OnReload::Keep));
     plugins.nothing_else().await;
 }
 
@@ -305,7 +315,7 @@ async fn a_manifest_that_cannot_be_read_leaves_the_plugin_as_it_was() {
     plugins.write("b.wasm", "2");
     plugins.nothing_else().await;
     plugins.write("a.yaml", &good);
-    assert_eq!(&plugins.changed().await.wasm[..], b"2");
+    assert_eq!(wasm(&plugins.changed().await), b"2");
 }
 
 #[tokio::test]
@@ -339,7 +349,7 @@ async fn another_digest_than_demanded_is_refused_with_both() {
     let found = "sha256:d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa";
     says(reason, &["a.wasm", found, &wanted, "copy the right component"]);
     plugins.write("a.yaml", &manifest("a", &format!("source: {{ digest: \"{found}\" }}")));
-    assert_eq!(&plugins.changed().await.wasm[..], b"other");
+    assert_eq!(wasm(&plugins.changed().await), b"other");
 }
 
 #[tokio::test]
@@ -349,14 +359,14 @@ async fn of_two_plugins_of_one_name_the_later_file_is_refused() {
     let [Change::Changed(files), Change::Broken { name, file, reason }] = &first[..] else {
         panic!("{first:?}")
     };
-    assert_eq!((&files.wasm[..], name.as_str(), file), (&b"1"[..], "a-b", &plugins.path("z.yaml")));
+    assert_eq!((&wasm(files)[..], name.as_str(), file), (&b"1"[..], "a-b", &plugins.path("z.yaml")));
     says(reason, &["\"a-b\" is taken by a_b.wasm", "metadata.name"]);
     // With the first one gone, the name is free.
     plugins.remove("a_b.wasm");
-    assert_eq!(&plugins.changed().await.wasm[..], b"2");
+    assert_eq!(wasm(&plugins.changed().await), b"2");
     // With the first one back, the later one loses it again.
     plugins.write("a_b.wasm", "1");
-    assert_eq!(&plugins.changed().await.wasm[..], b"1");
+    assert_eq!(wasm(&plugins.changed().await), b"1");
     plugins.broken("a-b").await;
     plugins.write("z.yaml", &manifest("own", ""));
     let mut names = [plugins.changed().await.name, plugins.changed().await.name];
@@ -472,9 +482,9 @@ async fn targets_of_links_outside_are_seen_by_looking() {
     let target = plugins.outer.path().join("built");
     fs::write(&target, "1").unwrap();
     symlink(&target, plugins.path("a.wasm")).unwrap();
-    assert_eq!(&plugins.changed().await.wasm[..], b"1");
+    assert_eq!(wasm(&plugins.changed().await), b"1");
     fs::write(&target, "2").unwrap();
-    assert_eq!(&plugins.changed().await.wasm[..], b"2");
+    assert_eq!(wasm(&plugins.changed().await), b"2");
 }
 
 #[tokio::test]
@@ -498,7 +508,7 @@ async fn a_directory_that_vanishes_ends_nothing_and_is_found_again() {
         match plugins.next().await {
             Change::Removed { name } => assert!(name.starts_with("sentinel"), "{name}"),
             Change::Changed(files) => {
-                assert_eq!((files.name.as_str(), &files.wasm[..]), ("a", &b"2"[..]));
+                assert_eq!((files.name.as_str(), &wasm(&files)[..]), ("a", &b"2"[..]));
                 break;
             }
             other => panic!("{other:?}"),

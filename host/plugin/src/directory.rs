@@ -19,6 +19,7 @@ mod writers;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,7 +43,6 @@ pub struct Rules {
 
 /// A change in the directory.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "changes are few and taken apart at once")]
 pub enum Change {
     /// A plugin is new or its content changed. Also reported when a broken plugin has its previous content again.
     Changed(Files),
@@ -69,15 +69,13 @@ pub enum Change {
     },
 }
 
-/// The files of one plugin in one consistent state.
+/// The files of one plugin in one consistent state. The component is known by its digest: [`read_component`] reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Files {
     /// Name of the plugin.
     pub name: String,
     /// The path of the component.
     pub wasm_path: PathBuf,
-    /// The bytes of the component, not validated.
-    pub wasm: Bytes,
     /// `sha256:…` of the component.
     pub digest: String,
     /// The path of the manifest; `None` for a component without one.
@@ -85,14 +83,14 @@ pub struct Files {
     /// `sha256:…` of the manifest's text; empty for a component without one.
     pub manifest_digest: String,
     /// The manifest; [`Manifest::bare`] for a component without one.
-    pub manifest: Manifest,
+    pub manifest: Arc<Manifest>,
 }
 
-/// Reads a component again. `None` when its content is not that of this digest (`sha256:…`) any more.
+/// Reads a component, not validated, into pages of its own. `None` when its content is not that of this digest (`sha256:…`)
+/// any more; the scanner then reports a change.
 ///
 /// # Errors
 /// When the file cannot be opened or read.
 pub fn read_component(path: &Path, digest: &str) -> io::Result<Option<Bytes>> {
-    let (bytes, found) = file::read_component(path)?;
-    Ok((file::spell(&found) == digest).then_some(bytes))
+    file::read_component(path, digest)
 }

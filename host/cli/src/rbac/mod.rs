@@ -15,7 +15,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use pilothouse_object::is_dns_subdomain;
-use pilothouse_plugin::directory::{Change, Files, Rules, Scanner};
+use pilothouse_plugin::directory::{Change, Files, Rules, Scanner, read_component};
 
 use self::needs::{Host, Plugin};
 use self::rights::Rights;
@@ -127,7 +127,12 @@ async fn plugins(directory: &Path, inspector: &Inspector) -> Result<BTreeMap<Str
 
 /// Finds out what a plugin is.
 async fn inspect(inspector: &Inspector, files: Files) -> Result<Plugin> {
-    let Files { manifest, wasm, .. } = files;
+    let Files { manifest, wasm_path, digest, .. } = files;
+    let wasm = read_component(&wasm_path, &digest)
+        .with_context(|| format!("{} cannot be read", wasm_path.display()))?
+        .with_context(|| {
+            format!("{} changed meanwhile; try again when it is written", wasm_path.display())
+        })?;
     let interfaces = Interfaces::of(&wasm);
     let code = inspector.prepare(wasm).await?;
     // What the sources of spec.configFrom say is known to a host alone.

@@ -4,6 +4,7 @@
 //! a ServiceAccount. Those of a plugin with one are made by impersonation, so the account needs the rights.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use pilothouse_object::Gvk;
@@ -17,7 +18,7 @@ use crate::inspect::watches::{Unwatchable, watched};
 /// What is known of a plugin.
 #[derive(Debug)]
 pub(crate) struct Plugin {
-    pub(crate) manifest: Manifest,
+    pub(crate) manifest: Arc<Manifest>,
     pub(crate) interfaces: Interfaces,
     /// None when only a host can find out what the plugin watches, since the configuration is on the cluster.
     pub(crate) description: Option<Description>,

@@ -26,8 +26,10 @@ use crate::dispatch::reasons::Reasons;
 use crate::dispatch::writes::{self, WaitOutcome, WaitScope};
 use crate::imports::api_calls::ApiCalls;
 use crate::imports::guest_events::PluginEvents;
+use crate::imports::http_client::LazyHttpClient;
 use crate::imports::log_limit::LogLimit;
 use crate::imports::visible_objects::{ShownCursor, VisibleObjects};
+use crate::lifecycle::shared_indexes::IndexLease;
 use crate::observe::denials::Denied;
 use crate::observe::metrics::cpu::HostTime;
 use crate::observe::metrics::guest::GuestMetrics;
@@ -47,7 +49,7 @@ pub(crate) struct PluginImports {
     /// Records the Events of guests.
     pub(crate) events: Arc<PluginEvents>,
     /// Sends HTTP requests to the granted hosts.
-    pub(crate) http: HttpClient,
+    pub(crate) http: LazyHttpClient,
     pub(crate) log_limit: Arc<LogLimit>,
     /// The metrics that the plugin declares, and how many series they may have.
     pub(crate) metrics: Arc<GuestMetrics>,
@@ -73,8 +75,8 @@ pub(crate) struct KindView {
     /// The objects that `list`, `keys`, `by-index` and `index-values` show, and their namespaces.
     listable: Visibility,
     list_scope: Scope,
-    /// The descriptor's index names, with their names in the shared store.
-    pub(crate) indexes: HashMap<String, String>,
+    /// By the descriptor's index names: the indexes of the informers, in the order of `leases`.
+    pub(crate) indexes: HashMap<String, Vec<IndexLease>>,
 }
 
 impl KindView {
@@ -108,10 +110,11 @@ impl KindView {
     fn cursors(
         &self,
         namespace: Option<&str>,
-        cursor: impl Fn(&InformerLease) -> Result<Cursor, CacheError>,
+        cursor: impl Fn(usize, &InformerLease) -> Result<Cursor, CacheError>,
     ) -> Result<Vec<ShownCursor>, CacheError> {
-        let held = self.leases.iter().zip(&self.shown_before).filter(|(lease, _)| holds(lease, namespace));
-        held.map(|(lease, before)| Ok((cursor(lease)?, Arc::clone(before)))).collect()
+        let all = self.leases.iter().zip(&self.shown_before).enumerate();
+        let held = all.filter(|(_, (lease, _))| holds(lease, namespace));
+        held.map(|(at, (lease, before))| Ok((cursor(at, lease)?, Arc::clone(before)))).collect()
     }
 
     /// Which objects a watch of this kind may show; those of the informers `elsewhere` are shown by others.
@@ -172,16 +175,6 @@ fn holds(lease: &InformerLease, namespace: Option<&str>) -> bool {
     lease.id().namespace.as_deref().is_none_or(|held| namespace.is_none_or(|wanted| held == wanted))
 }
 
-impl Drop for KindView {
-    fn drop(&mut self) {
-        for name in self.indexes.values() {
-            for lease in &self.leases {
-                lease.indexer().remove_indexer(name);
-            }
-        }
-    }
-}
-
 fn invalid(error: &dyn std::fmt::Display) -> Refusal {
     Refusal::invalid(error)
 }
@@ -223,8 +216,9 @@ impl PluginImports {
         }
     }
 
-    fn indexed<'a>(&self, view: &'a KindView, kind: &Gvk, index: &str) -> Result<&'a str, Refusal> {
-        view.indexes.get(index).map(String::as_str).ok_or_else(|| Refusal {
+    /// The indexes of this name, in the order of the informers.
+    fn indexed<'a>(&self, view: &'a KindView, kind: &Gvk, index: &str) -> Result<&'a [IndexLease], Refusal> {
+        view.indexes.get(index).map(Vec::as_slice).ok_or_else(|| Refusal {
             reason: RefusalReason::UnknownIndex,
             message: format!(
                 "plugin {} has no index {index:?} on {kind}: add it to `indexes` of the descriptor",
@@ -329,10 +323,10 @@ impl CacheImports for PluginImports {
             Some((name, value)) => Some((self.indexed(view, kind, name)?, value)),
             None => None,
         };
-        let objects = view.cursors(namespace, |lease| {
+        let objects = view.cursors(namespace, |at, lease| {
             let snapshot = lease.indexer().snapshot();
             Ok(match (index, namespace) {
-                (Some((name, value)), _) => snapshot.cursor_of_index(name, value)?,
+                (Some((indexes, value)), _) => snapshot.cursor_of_index(indexes[at].name(), value)?,
                 (None, Some(namespace)) => snapshot.cursor_of_namespace(namespace),
                 (None, None) => snapshot.cursor(),
             })
@@ -350,12 +344,13 @@ impl CacheImports for PluginImports {
         visit: &mut dyn FnMut(Option<&str>) -> ControlFlow<()>,
     ) -> Result<(), Refusal> {
         let view = self.view(kind)?;
-        let name = self.indexed(view, kind, index)?;
+        let indexes = self.indexed(view, kind, index)?.iter().map(IndexLease::name);
         view.check_list(&self.api_calls, None)?;
-        let snapshots: Vec<_> = view.leases.iter().map(|lease| lease.indexer().snapshot()).collect();
+        let snapshots = view.leases.iter().map(|lease| lease.indexer().snapshot());
+        let snapshots: Vec<_> = snapshots.zip(indexes).collect();
         // Objects of several informers may have the same value.
         let mut values = BTreeSet::new();
-        for snapshot in &snapshots {
+        for (snapshot, name) in &snapshots {
             for value in snapshot.index_values(name).map_err(|e| invalid(&e))? {
                 values.insert(value);
                 if visit(None).is_break() {
@@ -365,7 +360,7 @@ impl CacheImports for PluginImports {
         }
         for value in values {
             let mut shown = view.listable.sees_all();
-            for snapshot in &snapshots {
+            for (snapshot, name) in &snapshots {
                 // A value that only hidden objects have is hidden too.
                 let mut objects = snapshot.by_index(name, value).map_err(|e| invalid(&e))?;
                 while !shown && let Some(object) = objects.next() {
@@ -422,7 +417,7 @@ impl HttpImports for PluginImports {
     }
 
     fn http(&self) -> Option<HttpClient> {
-        Some(self.http.clone())
+        Some(self.http.get())
     }
 }
 

@@ -28,20 +28,22 @@ impl ComponentSource {
     /// When the file has another content by now, as after a rollback, or the component cannot be compiled now.
     pub(crate) async fn restore(&self, code: &dyn Component) -> Result<(), String> {
         let slot = self.slots.prepare().await?;
-        let wasm = read_again(&self.path, code.digest()).await?;
+        let wasm = read(&self.path, code.digest()).await?;
         let restored = self.slots.run(slot, code.restore(wasm)).await?;
         restored.map_err(|e| e.to_string())
     }
 }
 
-/// Reads a component of this digest again.
+/// Reads the component of this digest.
 ///
 /// # Errors
 /// When it cannot be read, or has another content. The directory reports such a change, and cancels the load.
-pub(super) async fn read_again(path: &Path, digest: &str) -> Result<Bytes, String> {
+pub(super) async fn read(path: &Path, digest: &str) -> Result<Bytes, String> {
     let (path, digest) = (path.to_owned(), digest.to_owned());
     let read = tokio::task::spawn_blocking(move || read_component(&path, &digest)).await;
     let read = read.map_err(io::Error::from).and_then(|read| read);
     let read = read.map_err(|e| format!("it cannot be read: {e}"))?;
-    read.ok_or_else(|| "it changed while it was loaded".to_owned())
+    read.ok_or_else(|| {
+        "it changed while it was loaded; its new content is loaded once it is written as a whole".to_owned()
+    })
 }

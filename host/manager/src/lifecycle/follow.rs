@@ -30,11 +30,11 @@ impl Loader {
     pub(crate) async fn follow(
         &self,
         plugin: &Arc<Plugin>,
-        mut files: Files,
+        files: Files,
         cancel: &CancellationToken,
         take_over: impl FnOnce() -> bool,
     ) {
-        let Some(code) = self.prepare(plugin, &mut files, cancel).await else { return };
+        let Some(code) = self.prepare(plugin, &files, cancel).await else { return };
         if !take_over() {
             return;
         }

@@ -5,24 +5,24 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_cache::{IndexFn, IndexLimit, IndexLimits};
 use pilothouse_client::ApiResource;
 use pilothouse_object::{Gvk, Projection};
-use pilothouse_plugin::{DataLimits, Description, Grants, IndexSource, IndexSpec, Unwatchable, WatchScope};
+use pilothouse_plugin::{DataLimits, Description, Grants, Unwatchable, WatchScope};
 
 use crate::access::KindRights;
 use crate::imports::plugin_imports::{KindView, PluginImports};
 use crate::lifecycle::load::Loader;
 use crate::lifecycle::plugin::Plugin;
+use crate::lifecycle::shared_indexes::IndexUser;
 use crate::lifecycle::state::LoadWait;
-use crate::observe::warnings::{DataLimit, Warnings};
+use crate::observe::warnings::Warnings;
 
 /// How often a load that waits for a first list updates the reason in the status.
 const WAITING_REASON_PERIOD: Duration = Duration::from_millis(500);
 
 impl Loader {
     /// Leases the informers that the watches need, and builds their indexes.
-    pub(crate) fn lease_informers(
+    pub(crate) async fn lease_informers(
         &self,
         plugin: &Plugin,
         load: &Leasing<'_>,
@@ -50,15 +50,18 @@ impl Loader {
         for index in &load.description.indexes {
             // The description was refused otherwise.
             let Some(view) = kinds.get_mut(&index.kind) else { continue };
-            // Private to this generation: the next one may use the name for another function.
-            let name = format!("{}@{}/{}", plugin.name(), load.number, index.name);
-            // Before they are added: what is in the view is removed with it.
-            view.indexes.insert(index.name.clone(), name.clone());
-            let account = plugin.metrics().host_time.clone();
-            let function = load.index_function(index).timed(move |time| account.add_elsewhere(time));
-            for lease in &view.leases {
-                lease.indexer().add_indexer(&name, function.clone()).map_err(|e| e.to_string())?;
+            let user = Arc::new(IndexUser {
+                account: plugin.metrics().host_time.clone(),
+                warnings: Arc::clone(load.warnings),
+                subject: format!("index {} of {}", index.name, index.kind),
+                limits: load.data,
+            });
+            let mut leases = Vec::with_capacity(view.leases.len());
+            for informer in &view.leases {
+                let lease = self.indexes.lease(informer.indexer(), index, &user).await;
+                leases.push(lease.map_err(|e| e.to_string())?);
             }
+            view.indexes.insert(index.name.clone(), leases);
         }
         Ok(kinds)
     }
@@ -66,8 +69,6 @@ impl Loader {
 
 /// The generation for which informers are leased.
 pub(crate) struct Leasing<'a> {
-    /// Number of the generation.
-    pub(crate) number: u64,
     pub(crate) description: &'a Description,
     pub(crate) grants: &'a Grants,
     pub(crate) data: DataLimits,
@@ -81,35 +82,6 @@ impl Leasing<'_> {
     pub(super) fn scopes(&self, kind: &Gvk, resource: &ApiResource) -> Result<Vec<WatchScope>, Unwatchable> {
         let ApiResource { plural, namespaced, .. } = resource;
         self.description.watch_scopes(kind, plural, *namespaced, self.grants, self.data.informers)
-    }
-
-    fn index_function(&self, index: &IndexSpec) -> IndexFn {
-        let mut function = match &index.source {
-            IndexSource::Path(path) => IndexFn::path(path.clone()),
-            IndexSource::Label(name) => IndexFn::label(name),
-            IndexSource::Annotation(name) => IndexFn::annotation(name),
-            IndexSource::Owner => IndexFn::owner_uid(),
-        };
-        if let Some(path) = &index.only_where {
-            function = function.where_present(path.clone());
-        }
-        if let Some(separator) = &index.split {
-            function = function.split(separator);
-        }
-        let DataLimits { index_values, split_bytes, .. } = self.data;
-        let warnings = Arc::clone(self.warnings);
-        let subject = format!("index {} of {}", index.name, index.kind);
-        function.limited(IndexLimits {
-            values: index_values,
-            split_bytes,
-            exceeded: Arc::new(move |object, limit| {
-                let (limit, most) = match limit {
-                    IndexLimit::Values => (DataLimit::IndexValues, index_values),
-                    IndexLimit::SplitBytes => (DataLimit::SplitBytes, split_bytes),
-                };
-                warnings.exceeded(limit, most, &subject, object.key());
-            }),
-        })
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
-use pilothouse_engine::{HttpClient, HttpClientOptions, LoadError, SystemResolver};
+use pilothouse_engine::LoadError;
 use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{AllowLists, Grants, Manifest, printable};
 use pilothouse_recording::Recorder;
@@ -27,14 +27,16 @@ use crate::access::AccessReviews;
 use crate::dispatch::guest::{Compiler, Component};
 use crate::dispatch::recording::RecordedComponent;
 use crate::imports::api_calls::ApiCalls;
+use crate::imports::http_client::{LazyHttpClient, user_agent};
 use crate::imports::plugin_imports::PluginImports;
-use crate::lifecycle::component_source::{ComponentSource, read_again};
+use crate::lifecycle::component_source::{self, ComponentSource};
 use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
 use crate::lifecycle::generation::{ComponentTraits, Generation};
 use crate::lifecycle::informers::{Leasing, wait_for_caches};
 use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::rollback::{Rollback, Version};
+use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::state::LoadWait;
 
 /// The parts of the host that loading needs.
@@ -56,6 +58,7 @@ pub(crate) struct Loader {
     pub(crate) slots: Arc<LoadSlots>,
     /// Records the calls of plugins.
     pub(crate) recorder: Option<Recorder>,
+    pub(crate) indexes: SharedIndexes,
 }
 
 /// The sources of one generation.
@@ -183,7 +186,7 @@ impl Loader {
     pub(super) async fn prepare(
         &self,
         plugin: &Plugin,
-        files: &mut Files,
+        files: &Files,
         cancel: &CancellationToken,
     ) -> Option<Arc<dyn Component>> {
         let mut backoff = retries();
@@ -203,8 +206,8 @@ impl Loader {
         }
     }
 
-    /// One try. The component's bytes are held only while a slot is: those of plugins that wait for one are read again.
-    async fn try_prepare(&self, files: &mut Files) -> Result<Arc<dyn Component>, LoadFailure> {
+    /// One try. The component's bytes are held only while a slot is.
+    async fn try_prepare(&self, files: &Files) -> Result<Arc<dyn Component>, LoadFailure> {
         if self.require_service_account && files.manifest.service_account.is_none() {
             return Err(Refused::manifest(
                 "spec.serviceAccount is missing, and the host runs with --require-service-account: name the ServiceAccount for live calls"
@@ -213,17 +216,9 @@ impl Loader {
             .into());
         }
         self.allowed.check(&files.manifest).map_err(Refused::manifest)?;
-        let mut wasm = std::mem::take(&mut files.wasm);
-        let slot = match self.slots.try_prepare() {
-            Ok(slot) => slot,
-            Err(_) => {
-                wasm.clear();
-                self.slots.prepare().await.map_err(LoadFailure::Retry)?
-            }
-        };
-        if wasm.is_empty() {
-            wasm = read_again(&files.wasm_path, &files.digest).await.map_err(LoadFailure::Retry)?;
-        }
+        let slot = self.slots.prepare().await.map_err(LoadFailure::Retry)?;
+        let wasm = component_source::read(&files.wasm_path, &files.digest).await;
+        let wasm = wasm.map_err(LoadFailure::Retry)?;
         let prepared = self.slots.run(slot, self.compiler.prepare(&wasm)).await;
         Ok(prepared.map_err(LoadFailure::Retry)??)
     }
@@ -261,7 +256,6 @@ impl Loader {
                     }
                 }
             }
-            // Indexes of the last try may still be there under its number.
             load.number = plugin.next_number();
         }
     }
@@ -301,7 +295,6 @@ impl Loader {
         Self::warn_of_missing_grants(plugin, load, &grants, &description, &imports.warnings);
         let resources = self.resolve_kinds(plugin, &description, load.config).await;
         let mut leasing = Leasing {
-            number: load.number,
             description: &description,
             grants: &grants,
             data: load.manifest().limits.data,
@@ -311,7 +304,7 @@ impl Loader {
         if let Some(account) = &load.manifest().service_account {
             leasing.rights = self.await_rights(plugin, account, &leasing, &resources).await?;
         }
-        let kinds = self.lease_informers(plugin, &leasing, &resources).map_err(Refused::manifest)?;
+        let kinds = self.lease_informers(plugin, &leasing, &resources).await.map_err(Refused::manifest)?;
         plugin.writes().watch(kinds.values().flat_map(|view| &view.leases).map(|lease| lease.id().clone()));
         if !wait_for_caches(plugin, kinds.values()).await {
             return Err(LoadFailure::Retry("the host is shutting down".to_owned()));
@@ -382,15 +375,7 @@ impl Loader {
                 election: plugin.election().clone(),
             },
             events: Arc::clone(plugin.events()),
-            http: HttpClient::new(HttpClientOptions {
-                plugin: Arc::clone(plugin.name()),
-                hosts: manifest.outgoing_hosts.clone(),
-                qps: manifest.limits.http_qps,
-                user_agent: user_agent(manifest),
-                resolver: Arc::new(SystemResolver),
-                runtime: self.work.clone(),
-                observer: Arc::new(plugin.metrics().http.clone()),
-            }),
+            http: LazyHttpClient::new(&load.files.manifest, plugin.metrics(), &self.work),
             log_limit: Arc::clone(plugin.log_limit()),
             metrics: Arc::clone(&plugin.metrics().guest),
             metric_series: manifest.limits.metric_series,
@@ -424,11 +409,6 @@ async fn await_retry(
 /// The path of the manifest, or of the component where the plugin has no manifest.
 pub(super) fn manifest_path(files: &Files) -> &Path {
     files.manifest_path.as_deref().unwrap_or(&files.wasm_path)
-}
-
-/// The User-Agent of a plugin.
-fn user_agent(manifest: &Manifest) -> String {
-    format!("pilothouse/{} ({})", env!("CARGO_PKG_VERSION"), manifest.name)
 }
 
 fn identity(manifest: &Manifest) -> Identity {

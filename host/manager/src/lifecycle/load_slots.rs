@@ -6,7 +6,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Components that go on without a slot.
 const SLOW: usize = 4;
@@ -29,11 +29,6 @@ impl Default for LoadSlots {
 }
 
 impl LoadSlots {
-    /// A slot to prepare a component, if one is free.
-    pub(crate) fn try_prepare(&self) -> Result<SemaphorePermit<'_>, TryAcquireError> {
-        self.prepare.try_acquire()
-    }
-
     /// Waits for a slot to prepare a component.
     pub(crate) async fn prepare(&self) -> Result<SemaphorePermit<'_>, String> {
         self.prepare.acquire().await.map_err(|e| e.to_string())

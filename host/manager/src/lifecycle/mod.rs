@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `directory/` | changes of the plugin directory |
 //! | `follow.rs`, `config_sources/` | one plugin's files and configuration: a load for each change |
-//! | `load.rs`, `load_slots.rs`, `describe.rs`, `kinds.rs`, `account.rs`, `informers.rs` | the steps of a load |
+//! | `load.rs`, `load_slots.rs`, `describe.rs`, `kinds.rs`, `account.rs`, `informers.rs`, `shared_indexes.rs` | the steps of a load |
 //! | `component_source.rs`, `code_repair.rs` | lost machine code is made again |
 //! | `generation.rs`, `feeds.rs`, `schedules.rs` | one loaded version, and what brings work to it |
 //! | `plugin.rs`, `plugin/`, `standby.rs` | the parts of a plugin that survive a reload |
@@ -29,6 +29,7 @@ mod probation;
 pub(crate) mod quarantine;
 pub(crate) mod rollback;
 pub(crate) mod schedules;
+pub(crate) mod shared_indexes;
 pub(crate) mod standby;
 pub(crate) mod state;
 pub(crate) mod tracker;

@@ -91,7 +91,7 @@ pub(crate) struct Plugin {
     schedules: PluginSchedules,
     gate: Arc<LeadershipGate>,
     backfill: Backfill,
-    metrics: PluginMetrics,
+    metrics: Arc<PluginMetrics>,
     writes: Arc<Writes>,
     events: Arc<PluginEvents>,
     log_limit: Arc<LogLimit>,
@@ -168,17 +168,20 @@ impl Plugin {
             metrics.watch_events(&name, Arc::clone(&events));
             let reporter = Arc::new(host_events.of(Arc::clone(&name)));
             let metrics_of_plugin = metrics.plugin(&name, &queue, &group);
-            let denied = metrics_of_plugin.denied.clone();
             Self {
                 events,
                 log_limit: Arc::default(),
                 guest_state: Arc::default(),
-                denials: Arc::new(Denials::new(Arc::clone(&name), Arc::clone(&reporter), denied)),
+                denials: Arc::new(Denials::new(
+                    Arc::clone(&name),
+                    Arc::clone(&reporter),
+                    Arc::clone(&metrics_of_plugin),
+                )),
                 reporter,
                 errors: Mutex::default(),
                 metrics: metrics_of_plugin,
                 schedules: schedules.of(&queue, panic_report(plugin, "a schedule")),
-                state: StateTracker::new(metrics.quarantined(&name)),
+                state: Arc::default(),
                 name,
                 queue,
                 gate: Arc::new(gate),
@@ -218,7 +221,7 @@ impl Plugin {
         &self.gate
     }
 
-    pub(crate) fn metrics(&self) -> &PluginMetrics {
+    pub(crate) fn metrics(&self) -> &Arc<PluginMetrics> {
         &self.metrics
     }
 
@@ -260,7 +263,7 @@ impl Plugin {
     /// The warnings about a new generation: none yet.
     pub(crate) fn warnings(&self) -> Warnings {
         let (name, reporter) = (Arc::clone(&self.name), Arc::clone(&self.reporter));
-        Warnings::new(name, reporter, self.metrics.limits_exceeded.clone())
+        Warnings::new(name, reporter, Arc::clone(&self.metrics))
     }
 
     /// The tasks that end before the plugin does.
@@ -550,6 +553,11 @@ impl Plugin {
     /// An operator ends the quarantine; `false` if there is none.
     pub(crate) fn release(&self) -> bool {
         self.state.update(LifecycleState::release)
+    }
+
+    /// Whether the plugin is in quarantine.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.state.is_quarantined()
     }
 
     /// Whether the last call for a key faulted.

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Orderi
 
 use parking_lot::Mutex;
 use pilothouse_object::ObjectKey;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -27,8 +26,6 @@ pub(crate) struct StateTracker {
     changed: Notify,
     stopping: CancellationToken,
     is_stopping: AtomicBool,
-    /// 1 in quarantine, for the metrics.
-    quarantined: Gauge,
 }
 
 /// The permission for one call or one round of calls. Held until its outcome is recorded: the probe of a quarantine that
@@ -58,11 +55,6 @@ impl Drop for Probe {
 }
 
 impl StateTracker {
-    /// The state of a new plugin, whose quarantine the gauge shows.
-    pub(crate) fn new(quarantined: Gauge) -> Arc<Self> {
-        Arc::new(Self { quarantined, ..Self::default() })
-    }
-
     /// Changes the state, and wakes the tasks that wait for a change.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut LifecycleState) -> R) -> R {
         let result = self.update_quietly(change);
@@ -75,7 +67,6 @@ impl StateTracker {
         let mut state = self.state.lock();
         let result = change(&mut state);
         self.awaits_answer.store(state.awaits_answer(), Relaxed);
-        self.quarantined.set(state.is_quarantined().into());
         result
     }
 
@@ -217,6 +208,11 @@ impl StateTracker {
     /// Whether the current generation may still be rolled back.
     pub(crate) fn is_on_probation(&self) -> bool {
         self.state.lock().is_on_probation()
+    }
+
+    /// Whether the plugin is in quarantine.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.state.lock().is_quarantined()
     }
 
     /// Cancelled when the plugin is to run no more calls.

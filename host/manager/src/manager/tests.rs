@@ -204,7 +204,8 @@ async fn a_plugin_that_waits_for_the_next_try_of_its_load_does_not_keep_the_host
     host.apply(Change::Synced).await;
     assert_eq!(host.plugin().state, PluginState::Waiting);
     assert_eq!(host.manager.not_ready(), None);
-    assert_eq!(host.plugin().waiting_for.as_deref(), Some("p.wasm: compilation did not finish: no memory"));
+    let reason = host.plugin().waiting_for.unwrap();
+    assert!(reason.ends_with("/p.wasm: compilation did not finish: no memory"), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,11 +213,7 @@ async fn a_paused_plugin_makes_no_call_until_it_is_resumed_also_over_a_reload() 
     let host = Host::new().await;
     let (component, mut calls) = FakeComponent::reconciler();
     host.compiler.add(b"a", component);
-    let dir = tempfile::tempdir().unwrap();
-    let wasm_path = dir.path().join("p.wasm");
-    std::fs::write(&wasm_path, "a").unwrap();
-    let digest = "sha256:ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb".to_owned();
-    host.apply(Change::Changed(Files { wasm_path, digest, ..files(b"a", &json!({})) })).await;
+    host.change_to(b"a").await;
     let command = |command| host.manager.command("p", &command);
     let reconcile = |key: &str| command(Command::Reconcile(key.parse().unwrap())).unwrap();
     reconcile("ns/x");
@@ -225,11 +222,7 @@ async fn a_paused_plugin_makes_no_call_until_it_is_resumed_also_over_a_reload() 
     reconcile("ns/y");
     assert_eq!(calls.so_far().await, [""; 0]);
     command(Command::Reload).unwrap();
-    // The file is read again by a thread.
-    while host.plugin().generation < 2 {
-        tokio::task::yield_now().await;
-        settle().await;
-    }
+    settle().await;
     assert_eq!((host.plugin().state, host.plugin().generation), (PluginState::Paused, 2));
     assert_eq!(calls.so_far().await, [""; 0]);
     assert_eq!(command(Command::Resume).unwrap(), "p: running");

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use prometheus_client::metrics::counter::Counter;
 
 use crate::imports::token_bucket::TokenBucket;
 use crate::observe::host_events::Reporter;
+use crate::observe::metrics::PluginMetrics;
 
 /// Lines at once, and seconds until one more.
 const LINES: f64 = 10.0;
@@ -51,8 +51,7 @@ impl Denied {
 pub(crate) struct Denials {
     plugin: Arc<str>,
     reporter: Arc<Reporter>,
-    /// In the order of [`Denied::ALL`].
-    counters: [Counter; 5],
+    metrics: Arc<PluginMetrics>,
     lines: Mutex<Lines>,
 }
 
@@ -73,14 +72,14 @@ impl Lines {
 }
 
 impl Denials {
-    pub(crate) fn new(plugin: Arc<str>, reporter: Arc<Reporter>, counters: [Counter; 5]) -> Self {
+    pub(crate) fn new(plugin: Arc<str>, reporter: Arc<Reporter>, metrics: Arc<PluginMetrics>) -> Self {
         let bucket = TokenBucket::new(1.0 / LINE_EVERY, LINES);
-        Self { plugin, reporter, counters, lines: Mutex::new(Lines { bucket, left_out: 0 }) }
+        Self { plugin, reporter, metrics, lines: Mutex::new(Lines { bucket, left_out: 0 }) }
     }
 
     /// Records a denial; the message names the plugin and the remedy.
     pub(crate) fn record(&self, what: Denied, message: &str) {
-        self.counters[what as usize].inc();
+        self.metrics.denied[what as usize].inc();
         self.reporter.denied(message);
         // The engine has written a line about a request.
         if what == Denied::Http {
@@ -98,17 +97,18 @@ impl Denials {
 mod tests {
     use super::*;
     use crate::observe::host_events::HostEvents;
+    use crate::observe::metrics::atomics::AtomicCounter;
 
     #[test]
     fn each_denial_is_counted_under_its_name_and_few_become_lines() {
         let plugin: Arc<str> = "p".into();
-        let counters: [Counter; 5] = Default::default();
+        let metrics = PluginMetrics::of_test();
         let reporter = Arc::new(HostEvents::default().of(Arc::clone(&plugin)));
-        let denials = Denials::new(plugin, reporter, counters.clone());
+        let denials = Denials::new(plugin, reporter, Arc::clone(&metrics));
         for (times, what) in Denied::ALL.into_iter().enumerate() {
             (0..=times).for_each(|_| denials.record(what, "no"));
         }
-        assert_eq!(counters.map(|counter| counter.get()), [1, 2, 3, 4, 5]);
+        assert_eq!(metrics.denied.each_ref().map(AtomicCounter::get), [1, 2, 3, 4, 5]);
         let mut lines = Lines { bucket: TokenBucket::new(0.0, 2.0), left_out: 0 };
         assert_eq!([lines.take(), lines.take(), lines.take(), lines.take()], [Some(0), Some(0), None, None]);
         lines.bucket = TokenBucket::new(0.0, 1.0);

@@ -7,11 +7,10 @@
 
 use std::time::Duration;
 
-use prometheus_client::metrics::counter::Counter;
-
 use crate::lifecycle::plugin::Plugin;
 use crate::manager::Manager;
-use crate::observe::metrics::FAULTS;
+use crate::observe::metrics::atomics::AtomicCounter;
+use crate::observe::metrics::of_plugin::FAULTS;
 use crate::observe::status::PluginState;
 
 /// Keys and events that are due within this time, as after a failure, are work at hand; later ones are not.
@@ -65,7 +64,7 @@ impl Plugin {
         let faults = FAULTS.into_iter().filter(|kind| !kind.is_of_host());
         Troubles {
             faults: faults.map(|kind| metrics.faults(kind)).sum(),
-            denials: metrics.denied.iter().map(Counter::get).sum(),
+            denials: metrics.denied.iter().map(AtomicCounter::get).sum(),
         }
     }
 

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pilothouse_object::ObjectKey;
-use prometheus_client::metrics::counter::Counter;
 
 use crate::observe::host_events::Reporter;
+use crate::observe::metrics::PluginMetrics;
 
 /// Least time between two lines, and two Events, about the same subject.
 const REPEAT: Duration = Duration::from_secs(60);
@@ -50,8 +50,7 @@ impl DataLimit {
 pub(crate) struct Warnings {
     plugin: Arc<str>,
     reporter: Arc<Reporter>,
-    /// By limit, in the order of [`DataLimit::ALL`].
-    exceeded: [Counter; 3],
+    metrics: Arc<PluginMetrics>,
     subjects: Mutex<BTreeMap<String, Warning>>,
 }
 
@@ -61,8 +60,8 @@ struct Warning {
 }
 
 impl Warnings {
-    pub(crate) fn new(plugin: Arc<str>, reporter: Arc<Reporter>, exceeded: [Counter; 3]) -> Self {
-        Self { plugin, reporter, exceeded, subjects: Mutex::default() }
+    pub(crate) fn new(plugin: Arc<str>, reporter: Arc<Reporter>, metrics: Arc<PluginMetrics>) -> Self {
+        Self { plugin, reporter, metrics, subjects: Mutex::default() }
     }
 
     /// Sets the warning about a subject.
@@ -72,7 +71,7 @@ impl Warnings {
 
     /// An object exceeds a limit; `subject` is the index or watch that has the limit.
     pub(crate) fn exceeded(&self, limit: DataLimit, most: usize, subject: &str, object: &ObjectKey) {
-        self.exceeded[limit as usize].inc();
+        self.metrics.limits_exceeded[limit as usize].inc();
         let name = limit.name();
         let text =
             format!("{subject}: object {object} exceeds limits.{name} ({most}): {}", limit.consequence());
@@ -105,13 +104,14 @@ impl Warnings {
 mod tests {
     use super::*;
     use crate::observe::host_events::HostEvents;
+    use crate::observe::metrics::atomics::AtomicCounter;
 
     #[test]
     fn each_limit_has_the_counter_at_its_place_and_each_subject_one_text() {
         let plugin: Arc<str> = "p".into();
-        let counters: [Counter; 3] = Default::default();
+        let metrics = PluginMetrics::of_test();
         let reporter = Arc::new(HostEvents::default().of(Arc::clone(&plugin)));
-        let warnings = Warnings::new(plugin, reporter, counters.clone());
+        let warnings = Warnings::new(plugin, reporter, Arc::clone(&metrics));
         warnings.set("permissions", "1 permission not granted".to_owned());
         let object = "ns/x".parse().unwrap();
         for (times, limit) in DataLimit::ALL.into_iter().enumerate() {
@@ -119,7 +119,7 @@ mod tests {
                 warnings.exceeded(limit, 5, limit.name(), &object);
             }
         }
-        assert_eq!(counters.map(|counter| counter.get()), [1, 2, 3]);
+        assert_eq!(metrics.limits_exceeded.each_ref().map(AtomicCounter::get), [1, 2, 3]);
         let texts = warnings.texts();
         assert_eq!(texts.len(), 4, "{texts:?}");
         assert_eq!(

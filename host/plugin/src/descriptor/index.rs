@@ -24,7 +24,7 @@ pub struct IndexSpec {
 }
 
 /// The source of an index's values.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum IndexSource {
     /// The values at a pointer.
     Path(Pointer),

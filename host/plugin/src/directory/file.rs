@@ -1,4 +1,5 @@
-//! [`Tracked`]: one file of the directory, with its current fingerprint and its content when it last settled.
+//! [`Tracked`]: one file of the directory, with its current fingerprint and its content when it last settled: of a component
+//! the digest alone, which is computed from a stream.
 //!
 //! Invariant: `view` was read while the file had the fingerprint `viewed`; the file is settled iff it still has it.
 //! Symbolic links are followed, so that the swapped links of a mounted ConfigMap appear as changed files.
@@ -7,9 +8,11 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use memmap2::MmapMut;
 use sha2::{Digest as _, Sha256};
 
 use super::Rules;
@@ -91,7 +94,7 @@ impl Fingerprint {
 #[derive(Debug, Clone)]
 pub(super) enum View {
     Component(Digest),
-    Manifest(Digest, Box<Result<Manifest, ManifestError>>),
+    Manifest(Digest, Result<Arc<Manifest>, ManifestError>),
     /// Reason and remedy.
     Unusable(String),
 }
@@ -106,16 +109,6 @@ pub(super) struct Tracked {
     restless: Instant,
     viewed: Option<Look>,
     view: Option<View>,
-}
-
-/// The result of checking whether a file has settled.
-pub(super) enum Settled {
-    /// Not settled yet, or unchanged.
-    Nothing,
-    /// The file is removed.
-    Gone,
-    /// The file was read.
-    Read(Bytes),
 }
 
 impl Tracked {
@@ -154,44 +147,30 @@ impl Tracked {
         !self.is_settled() && now.duration_since(self.restless) < patience
     }
 
-    /// Restarts settling, because a second read returned another content.
-    pub(super) fn distrust(&mut self, now: Instant) {
-        self.viewed = None;
-        self.since = now;
-        self.restless = now;
-    }
-
-    /// Reads the file if it was unchanged for the settling time.
-    pub(super) fn settle(&mut self, path: &Path, role: Role, now: Instant, rules: &Rules) -> Settled {
+    /// Reads the file if it was unchanged for the settling time. `false`: it is removed.
+    pub(super) fn settle(&mut self, path: &Path, role: Role, now: Instant, rules: &Rules) -> bool {
         if self.due(rules.settle).is_none_or(|due| due > now) {
-            return Settled::Nothing;
+            return true;
         }
-        let (view, bytes) = match &self.look {
-            Look::Absent => return Settled::Gone,
-            Look::Unusable(reason) => (View::Unusable(reason.clone()), None),
-            Look::File(fingerprint) => match read(path, role, *fingerprint, rules.allow_writable) {
-                Ok(bytes) => {
+        let view = match &self.look {
+            Look::Absent => return false,
+            Look::Unusable(reason) => View::Unusable(reason.clone()),
+            Look::File(fingerprint) => match view(path, role, *fingerprint, rules) {
+                Ok(view) => {
                     // The file was written during the read, so the content may be a mixture.
                     let after = look(path);
                     if after != self.look {
                         self.seen(after, now);
-                        return Settled::Nothing;
+                        return true;
                     }
-                    let digest: Digest = Sha256::digest(&bytes).into();
-                    let view = match role {
-                        Role::Component => View::Component(digest),
-                        Role::Manifest => {
-                            View::Manifest(digest, Box::new(Manifest::parse_within(&bytes, &rules.ceilings)))
-                        }
-                    };
-                    (view, Some(bytes))
+                    view
                 }
-                Err(reason) => (View::Unusable(reason), None),
+                Err(reason) => View::Unusable(reason),
             },
         };
         self.view = Some(view);
         self.viewed = Some(self.look.clone());
-        bytes.map_or(Settled::Nothing, Settled::Read)
+        true
     }
 }
 
@@ -209,7 +188,8 @@ pub(super) fn look(path: &Path) -> Look {
     }
 }
 
-fn read(path: &Path, role: Role, fingerprint: Fingerprint, allow_writable: bool) -> Result<Bytes, String> {
+/// Reads the content of a file. Only the bytes of a manifest are held at once.
+fn view(path: &Path, role: Role, fingerprint: Fingerprint, rules: &Rules) -> Result<View, String> {
     let (most, what) = match role {
         Role::Component => {
             (MAX_COMPONENT, "a component may have 64 MiB; build it in release mode and strip it")
@@ -225,19 +205,41 @@ fn read(path: &Path, role: Role, fingerprint: Fingerprint, allow_writable: bool)
     let file = File::open(path).map_err(unreadable)?;
     // Asked of the file that is read: another one may have taken its name.
     let metadata = file.metadata().map_err(unreadable)?;
-    if let Some(Writers { reason, remedy }) = Writers::of(path, &metadata).filter(|_| !allow_writable) {
+    if let Some(Writers { reason, remedy }) = Writers::of(path, &metadata).filter(|_| !rules.allow_writable) {
         return Err(format!(
             "it {reason}: whoever writes it decides what this host runs; {remedy}, or start the host with --allow-writable-plugins"
         ));
     }
-    read_at_most(file, most).map_err(unreadable)
+    match role {
+        Role::Component => {
+            let mut hasher = Sha256::new();
+            io::copy(&mut file.take(most), &mut hasher).map_err(unreadable)?;
+            Ok(View::Component(hasher.finalize().into()))
+        }
+        Role::Manifest => {
+            let bytes = read_at_most(file, most).map_err(unreadable)?;
+            let manifest = Manifest::parse_within(&bytes, &rules.ceilings).map(Arc::new);
+            Ok(View::Manifest(Sha256::digest(&bytes).into(), manifest))
+        }
+    }
 }
 
-/// Reads a component again.
-pub(super) fn read_component(path: &Path) -> io::Result<(Bytes, Digest)> {
-    let bytes = read_up_to(path, MAX_COMPONENT)?;
-    let digest = Sha256::digest(&bytes).into();
-    Ok((bytes, digest))
+/// Reads a component of this digest. `None` when the file has another content.
+///
+/// The bytes are in pages of their own: an allocator would keep some of them after a burst of loads.
+pub(super) fn read_component(path: &Path, digest: &str) -> io::Result<Option<Bytes>> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let Some(size) = usize::try_from(size).ok().filter(|_| size <= MAX_COMPONENT) else { return Ok(None) };
+    // There is no empty mapping.
+    let mut pages = MmapMut::map_anon(size.max(1))?;
+    match file.read_exact(&mut pages[..size]) {
+        // It was cut off meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let is_same = spell(&Sha256::digest(&pages[..size]).into()) == digest;
+    Ok(is_same.then(|| Bytes::from_owner(pages).slice(..size)))
 }
 
 /// Reads at most `most` bytes of a file. A file that has grown has another [`Fingerprint`] afterwards.
@@ -252,4 +254,32 @@ fn read_at_most(file: File, most: u64) -> io::Result<Bytes> {
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_is_read_as_it_was_seen_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.wasm");
+        for content in [&b""[..], b"a", &[7; 100_000]] {
+            std::fs::write(&path, content).unwrap();
+            let digest = spell(&Sha256::digest(content).into());
+            assert_eq!(read_component(&path, &digest).unwrap().as_deref(), Some(content));
+            std::fs::write(&path, [content, &b"b"[..]].concat()).unwrap();
+            assert_eq!(read_component(&path, &digest).unwrap(), None);
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read_component(&path, "").unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_component_that_has_grown_beyond_the_limit_is_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.wasm");
+        File::create(&path).unwrap().set_len(MAX_COMPONENT + 1).unwrap();
+        assert_eq!(read_component(&path, "").unwrap(), None);
+    }
 }

@@ -4,6 +4,7 @@
 //! cannot be read now. Called by [`super::scanner`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::file::{Digest, Role, Tracked, View, role, spell};
@@ -25,7 +26,7 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// All files of the plugin can be used.
-    Ready { manifest: Box<Manifest>, manifest_digest: Option<Digest>, digest: Digest },
+    Ready { manifest: Arc<Manifest>, manifest_digest: Option<Digest>, digest: Digest },
     /// A file of the plugin cannot be used: the file, reason and remedy.
     Broken { file: String, reason: String },
     /// The component does not exist, so the plugin ends.
@@ -115,7 +116,7 @@ fn second(first: &Entry, entry: &Entry) -> Outcome {
 fn names(head: &str, stem: &str, file: &Tracked, known: &HashMap<String, Known>) -> (Known, bool) {
     let own_component = || format!("{stem}.wasm");
     match file.view() {
-        Some(View::Manifest(_, manifest)) if let Ok(manifest) = &**manifest => {
+        Some(View::Manifest(_, Ok(manifest))) => {
             let component = manifest.source.file.clone().unwrap_or_else(own_component);
             (Known { name: manifest.name.clone(), component }, false)
         }
@@ -132,10 +133,8 @@ fn with_manifest(head: &str, component: &str, file: &Tracked, files: &Files) -> 
         None => return Outcome::Hold,
         Some(View::Component(_)) => return broken(head, "it is not a manifest; rename it".into()),
         Some(View::Unusable(reason)) => return broken(head, reason.clone()),
-        Some(View::Manifest(digest, parsed)) => match &**parsed {
-            Ok(manifest) => (digest, manifest),
-            Err(error) => return broken(head, error.to_string()),
-        },
+        Some(View::Manifest(_, Err(error))) => return broken(head, error.to_string()),
+        Some(View::Manifest(digest, Ok(manifest))) => (digest, manifest),
     };
     let Some(file) = files.get(component) else {
         let reason = format!(
@@ -161,7 +160,7 @@ fn with_manifest(head: &str, component: &str, file: &Tracked, files: &Files) -> 
         );
         return broken(head, reason);
     }
-    let manifest = Box::new(manifest.clone());
+    let manifest = Arc::clone(manifest);
     Outcome::Ready { manifest, manifest_digest: Some(*manifest_digest), digest: *digest }
 }
 
@@ -173,7 +172,7 @@ fn bare(head: &str, stem: &str, file: &Tracked, manifest_to_come: bool, ceilings
         (_, Err(error)) => Outcome::Broken { file: head.to_owned(), reason: error.to_string() },
         (Some(View::Component(_)), _) if manifest_to_come => Outcome::Hold,
         (Some(View::Component(digest)), Ok(manifest)) => {
-            Outcome::Ready { manifest: Box::new(manifest), manifest_digest: None, digest: *digest }
+            Outcome::Ready { manifest: Arc::new(manifest), manifest_digest: None, digest: *digest }
         }
         (Some(View::Unusable(reason)), _) => {
             Outcome::Broken { file: head.to_owned(), reason: reason.clone() }

@@ -2,22 +2,19 @@
 //!
 //! Invariants: `told` has the reported content of each plugin; `broken` has the reported errors; `named` has the
 //! plugins of both and those whose error was dropped since. A scan reports exactly the differences between these and
-//! the plan. Bytes of components are not kept between scans. The manager's directory thread calls it.
+//! the plan. Bytes of components are never held. The manager's directory thread calls it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
-
-use super::file::{self, Digest, Look, Role, Settled, Tracked, role};
+use super::file::{self, Digest, Look, Tracked, role};
 use super::plan::{Entry, Known, Outcome, plan};
 use super::{Change, Files, Rules};
 use crate::manifest::Manifest;
 
-/// Maximum bytes of components in one batch. A large directory is reported in several batches.
-const BATCH: usize = 64 << 20;
 /// Number of settling times for which components without a manifest wait for manifests that are being written.
 const PATIENCE: u32 = 20;
 
@@ -26,8 +23,6 @@ const PATIENCE: u32 = 20;
 pub struct Scanner {
     path: PathBuf,
     rules: Rules,
-    /// Maximum bytes of components in one batch.
-    batch: usize,
     files: BTreeMap<String, Tracked>,
     /// By manifest, see [`Known`].
     known: HashMap<String, Known>,
@@ -65,7 +60,6 @@ impl Scanner {
         Self {
             path,
             rules,
-            batch: BATCH,
             files: BTreeMap::new(),
             known: HashMap::new(),
             named: HashSet::new(),
@@ -98,17 +92,17 @@ impl Scanner {
                 }
             }
         }
-        let fresh = self.settle(now);
+        self.settle(now);
         let patience = self.rules.settle * PATIENCE;
         let entries = plan(&self.files, &self.known, now, patience, &self.rules.ceilings);
-        let (mut changes, complete) = self.compare(entries, fresh, now);
+        let mut changes = self.compare(entries);
         let waits = self.files.values().any(|file| file.is_restless(now, patience));
-        if complete && !self.synced && !waits {
+        if !self.synced && !waits {
             self.synced = true;
             changes.push(Change::Synced);
         }
         let due = self.files.values().filter_map(|file| file.due(self.rules.settle)).min();
-        Seen { changes, due: if complete { due } else { Some(now) } }
+        Seen { changes, due }
     }
 
     /// The directory cannot be read: the state of the files is unknown and stays as it is.
@@ -124,39 +118,19 @@ impl Scanner {
         seen
     }
 
-    /// Reads settled files. Returns the components that were read, up to one batch, for reporting.
-    fn settle(&mut self, now: Instant) -> HashMap<String, Bytes> {
-        let mut fresh = HashMap::new();
-        let mut size = 0;
-        self.files.retain(|name, file| {
-            let Some((_, role)) = role(name) else { return false };
-            match file.settle(&self.path.join(name), role, now, &self.rules) {
-                Settled::Nothing => {}
-                Settled::Gone => return false,
-                Settled::Read(bytes) => {
-                    if role == Role::Component && size + bytes.len() <= self.batch {
-                        size += bytes.len();
-                        fresh.insert(name.clone(), bytes);
-                    }
-                }
-            }
-            true
+    /// Reads settled files, and drops removed ones.
+    fn settle(&mut self, now: Instant) {
+        let Self { path, rules, files, .. } = self;
+        files.retain(|name, file| {
+            role(name).is_some_and(|(_, role)| file.settle(&path.join(name), role, now, rules))
         });
-        fresh
     }
 
-    /// Computes the unreported changes and records them as reported. Also returns whether all changes are included.
-    fn compare(
-        &mut self,
-        entries: Vec<Entry>,
-        mut fresh: HashMap<String, Bytes>,
-        now: Instant,
-    ) -> (Vec<Change>, bool) {
+    /// Computes the unreported changes and records them as reported.
+    fn compare(&mut self, entries: Vec<Entry>) -> Vec<Change> {
         let mut changes = self.removed(&entries);
         self.known.retain(|head, _| entries.iter().any(|entry| entry.head == *head));
         self.forget_broken(&entries);
-        let mut size = 0;
-        let mut complete = true;
         for Entry { head, name, component, outcome } in entries {
             match outcome {
                 Outcome::Hold => {}
@@ -173,33 +147,25 @@ impl Scanner {
                     if self.told.get(&name).is_some_and(same) {
                         continue;
                     }
-                    if size >= self.batch {
-                        complete = false;
-                        continue;
-                    }
-                    let Some(wasm) = self.component(&component, digest, &mut fresh, now) else { continue };
-                    size += wasm.len();
-                    changes.push(Change::Changed(self.files_of(&head, component, wasm, content, *manifest)));
+                    changes.push(Change::Changed(self.files_of(&head, component, content, manifest)));
                     self.named.insert(name.clone());
                     self.told.insert(name, Told { head, content, stale: false });
                 }
             }
         }
-        (changes, complete)
+        changes
     }
 
     fn files_of(
         &self,
         head: &str,
         component: String,
-        wasm: Bytes,
         (manifest_digest, digest): (Option<Digest>, Digest),
-        manifest: Manifest,
+        manifest: Arc<Manifest>,
     ) -> Files {
         Files {
             name: manifest.name.clone(),
             wasm_path: self.path.join(&component),
-            wasm,
             digest: file::spell(&digest),
             manifest_path: (head != component).then(|| self.path.join(head)),
             manifest_digest: manifest_digest.as_ref().map(file::spell).unwrap_or_default(),
@@ -264,29 +230,6 @@ impl Scanner {
         self.named.insert(name.clone());
         changes.push(Change::Broken { name, file: self.path.join(file), reason });
         self.broken.insert(head, new);
-    }
-
-    /// The bytes of a component; `None` if it changed since the scan and must settle again.
-    fn component(
-        &mut self,
-        name: &str,
-        digest: Digest,
-        fresh: &mut HashMap<String, Bytes>,
-        now: Instant,
-    ) -> Option<Bytes> {
-        if let Some(bytes) = fresh.get(name) {
-            // Several manifests may refer to one component.
-            return Some(bytes.clone());
-        }
-        match file::read_component(&self.path.join(name)) {
-            Ok((bytes, found)) if found == digest => Some(bytes),
-            _ => {
-                if let Some(file) = self.files.get_mut(name) {
-                    file.distrust(now);
-                }
-                None
-            }
-        }
     }
 }
 
@@ -379,23 +322,6 @@ mod tests {
         mode(0o644);
         scanner.look(start + SETTLE * 2);
         assert_eq!(told(&scanner.look(start + SETTLE * 3)), ["a"]);
-    }
-
-    #[test]
-    fn a_large_directory_is_told_in_batches() {
-        let dir = tempfile::tempdir().unwrap();
-        for name in ["a.wasm", "b.wasm", "c.wasm"] {
-            std::fs::write(dir.path().join(name), name).unwrap();
-        }
-        let mut scanner = scanner(dir.path());
-        scanner.batch = 1;
-        let start = Instant::now();
-        scanner.look(start);
-        for expected in [&["a"][..], &["b"], &["c", "+"]] {
-            let seen = scanner.look(start + SETTLE);
-            assert_eq!(told(&seen), expected);
-            assert_eq!(seen.due.is_some(), expected.len() == 1);
-        }
     }
 
     /// `foo.yaml` cannot be parsed, and `bar.yaml` defines the plugin `foo`.

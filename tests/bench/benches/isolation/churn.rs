@@ -7,7 +7,7 @@ use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{ControlPlane, Host};
 
-use super::plugins::{LOAD, install, name, states};
+use super::plugins::{Components, LOAD, install, name, states};
 use super::process::Usage;
 
 /// Plugins that are installed and removed at once: the host waits for files to settle.
@@ -19,11 +19,11 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let args = ["--idle-ttl", "1"].map(str::to_owned).to_vec();
     let host = Host::start(HostOptions { args, ..HostOptions::new(plane.kubeconfig()) })?;
     // One that stays, so that the informer does.
-    install(&host, BATCH..BATCH + 1)?;
+    install(&host, BATCH..BATCH + 1, Components::Different)?;
     host.wait_for("the plugin that stays", LOAD, || states(&host, "running").map(|(count, _)| count == 1))?;
     let mut before = None;
     for loaded in (BATCH..=all).step_by(BATCH) {
-        install(&host, 0..BATCH)?;
+        install(&host, 0..BATCH, Components::Different)?;
         host.wait_for("all to run", LOAD, || states(&host, "running").map(|(count, _)| count == BATCH + 1))?;
         for number in 0..BATCH {
             host.remove(&name(number))?;

@@ -8,7 +8,7 @@ use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{ControlPlane, Host};
 
-use super::plugins::{LOAD, install, states};
+use super::plugins::{Components, LOAD, install, states};
 use super::sample::{longest_poll_ms, stall_ms};
 use super::{POLL_MS, process, user};
 
@@ -32,7 +32,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     };
     // Compiles them all: what is measured is a start with a full compile cache.
     let host = Host::start(options())?;
-    install(&host, 0..plugins)?;
+    install(&host, 0..plugins, Components::Different)?;
     let all_run = |host: &Host| states(host, "running").map(|(count, _)| count == plugins);
     host.wait_for("all plugins to be compiled", LOAD, || all_run(&host))?;
     drop(host);

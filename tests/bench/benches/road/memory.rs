@@ -1,4 +1,5 @@
-//! Anonymous memory per idle plugin: a thousand different plugins in one host, each with a warm instance, and unloaded.
+//! Anonymous memory per idle plugin: a thousand plugins in one host, each with a warm instance, and unloaded; different ones,
+//! and as many manifests of one component.
 
 use std::time::Duration;
 
@@ -8,33 +9,27 @@ use pilothouse_tests::controlplane::Options;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{ControlPlane, Host};
 
-use super::plugins::{LOAD, install, states};
+use super::plugins::{Components, LOAD, install, states};
 
 pub(crate) const PLUGINS: usize = 1000;
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let plane = ControlPlane::start(Options::default())?;
-    let loaded = measure(&plane, "3600")?;
-    report.bound(
-        "anonymous memory per idle plugin, loaded",
-        "KiB",
-        Better::Lower,
-        &mut [loaded],
-        Some(100.0),
-    );
-    let unloaded = measure(&plane, "1")?;
-    report.bound(
-        "anonymous memory per idle plugin, unloaded",
-        "KiB",
-        Better::Lower,
-        &mut [unloaded],
-        Some(16.0),
-    );
+    for (what, components, idle_ttl, aim) in [
+        ("different plugins, loaded", Components::Different, "3600", 96.0),
+        ("different plugins, unloaded", Components::Different, "1", 16.0),
+        ("manifests of one component, loaded", Components::Same, "3600", 64.0),
+        ("manifests of one component, unloaded", Components::Same, "1", 16.0),
+    ] {
+        let each = measure(&plane, components, idle_ttl)?;
+        let scenario = format!("anonymous memory per idle plugin, {what}");
+        report.bound(&scenario, "KiB", Better::Lower, &mut [each], Some(aim));
+    }
     Ok(())
 }
 
 /// KiB that each plugin adds, after each was called and then left alone.
-fn measure(plane: &ControlPlane, idle_ttl: &str) -> anyhow::Result<f64> {
+fn measure(plane: &ControlPlane, components: Components, idle_ttl: &str) -> anyhow::Result<f64> {
     let options = HostOptions {
         args: vec!["--idle-ttl".to_owned(), idle_ttl.to_owned()],
         dir: Some(super::wake::folder()?),
@@ -46,11 +41,11 @@ fn measure(plane: &ControlPlane, idle_ttl: &str) -> anyhow::Result<f64> {
         std::fs::remove_dir_all(left)?;
     }
     let host = Host::start(options)?;
-    install(&host, 0..1)?;
+    install(&host, 0..1, components)?;
     host.wait_for("the first plugin", LOAD, || states(&host, "running").map(|(count, _)| count == 1))?;
     call_all(plane, &host, 1)?;
     let base = settled(&host)?;
-    install(&host, 1..PLUGINS)?;
+    install(&host, 1..PLUGINS, components)?;
     host.wait_for("all plugins", LOAD, || states(&host, "running").map(|(count, _)| count == PLUGINS))?;
     call_all(plane, &host, PLUGINS)?;
     Ok((settled(&host)? - base) / (PLUGINS - 1) as f64)

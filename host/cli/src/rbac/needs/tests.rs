@@ -13,7 +13,7 @@ fn plugin(spec: &str, watches: &str, imports: &[&str]) -> Plugin {
     let description = Description::parse(text.as_bytes(), World::Reconciler, &DescriptorLimits::default());
     let import = |name: &&str| Import { name: format!("pilothouse:controller/{name}@0.1.0"), meaning: "" };
     Plugin {
-        manifest: Manifest::parse(format!("{head} {spec}\n").as_bytes()).unwrap(),
+        manifest: Arc::new(Manifest::parse(format!("{head} {spec}\n").as_bytes()).unwrap()),
         interfaces: Interfaces { imports: imports.iter().map(import).collect(), ..Interfaces::default() },
         description: Some(description.unwrap()),
     }
@@ -248,7 +248,7 @@ fn the_roles_allow_what_the_manifest_grants_and_nothing_else() {
                 refused += 1;
                 continue;
             }
-            let (rules, grants) = (rights.rules(), Grants::new(plugin.manifest.permissions));
+            let (rules, grants) = (rights.rules(), Grants::new(plugin.manifest.permissions.clone()));
             for asked in &calls {
                 let by_roles = rules
                     .iter()

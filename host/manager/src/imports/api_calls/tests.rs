@@ -55,7 +55,7 @@ impl Plugin {
             denials: Arc::new(Denials::new(
                 "plugin".into(),
                 Arc::new(HostEvents::default().of("plugin".into())),
-                Default::default(),
+                crate::observe::metrics::PluginMetrics::of_test(),
             )),
             grants: Grants::new(rules),
             client: Client::new(options).await.unwrap(),

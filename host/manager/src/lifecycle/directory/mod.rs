@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  inotify ─┐                          thread "plugin-directory"                          ┌── async
-//!  a timer ─┴─► look: list + stat ─► settled? ─► read + digest ─► plan ─► what is new ──►─┴─ Directory::next
+//!  a timer ─┴─► look: list + stat ─► settled? ─► stream, digest ─► plan ─► what is new ──►─┴─ Directory::next
 //! ```
 //!
 //! The rules are those of [`pilothouse_plugin::directory`].
@@ -118,7 +118,7 @@ impl Directory {
             }
             Err(source) => return Err(DirectoryError::Unreadable { path, source }),
         }
-        // One batch waits at most: the thread stops looking until it is taken, so that components do not pile up.
+        // One batch waits at most: the thread stops looking until it is taken.
         let (sender, changes) = mpsc::channel(1);
         let signal = watch::spawn(path.clone(), options, ceilings, sender).map_err(DirectoryError::Thread)?;
         Ok(Self { path, changes, signal, ended: false })

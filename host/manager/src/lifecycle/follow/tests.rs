@@ -81,10 +81,8 @@ async fn a_component_that_cannot_be_compiled_fails_the_plugin() {
     test.plugin.load_started();
     test.loader.follow(&test.plugin, files(b"unknown", &json!({})), &CancellationToken::new(), || true).await;
     let status = test.plugin.status();
-    assert_eq!(
-        (status.state, status.last_error.as_deref()),
-        (PluginState::Failed, Some("p.wasm: compilation failed: unknown"))
-    );
+    assert_eq!(status.state, PluginState::Failed);
+    assert!(status.last_error.unwrap().ends_with("/p.wasm: compilation failed: unknown"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,16 +234,16 @@ async fn files_that_are_refused_end_no_probation_and_stay_in_the_status_until_ot
     settle().await;
     let third = follow(&test, Some(second.clone()), files(b"unknown", &json!({})));
     settle().await;
-    let refused = "p.wasm: compilation failed: unknown";
+    let is_refusal = |error: Option<String>| error.unwrap().ends_with("/p.wasm: compilation failed: unknown");
     let status = test.plugin.status();
     assert_eq!((status.generation, status.digest.as_str()), (2, "sha256:bad"));
-    assert_eq!((status.state, status.last_error.as_deref()), (PluginState::Running, Some(refused)));
+    assert!(status.state == PluginState::Running && is_refusal(status.last_error));
     (0..3).for_each(|n| test.add(&format!("ns/{n}")));
     settle().await;
     let status = test.plugin.status();
     assert_eq!((status.generation, status.digest.as_str()), (3, "sha256:good"));
     assert_eq!(status.rolled_back.map(|rolled| (rolled.from, rolled.to)), Some((2, 1)));
-    assert_eq!(status.last_error.as_deref(), Some(refused), "it is about the newest files");
+    assert!(is_refusal(status.last_error), "it is about the newest files");
     assert!(!second.is_cancelled() && !third.is_cancelled());
     follow(&test, Some(second.clone()), files(b"bad", &json!({})));
     settle().await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pilothouse_cache::testing::config_maps;
 use pilothouse_engine::{CacheImports as _, CacheQuery, ObjectCursor, Refusal, RefusalReason};
-use pilothouse_plugin::{DescriptorLimits, Rule, World};
+use pilothouse_plugin::{DescriptorLimits, IndexSource, IndexSpec, Rule, World};
 use serde_json::{Value, json};
 
 use super::*;
@@ -39,11 +39,11 @@ fn description(watches: &[Value], indexes: &Value) -> Description {
     Description::parse(&text, World::Reconciler, &DescriptorLimits::default()).unwrap()
 }
 
-fn lease(test: &TestPlugin, description: &Description, grants: &Grants) -> Result<KindView, String> {
-    lease_within(test, description, grants, DataLimits::default()).map(|(view, _)| view)
+async fn lease(test: &TestPlugin, description: &Description, grants: &Grants) -> Result<KindView, String> {
+    lease_within(test, description, grants, DataLimits::default()).await.map(|(view, _)| view)
 }
 
-fn lease_within(
+async fn lease_within(
     test: &TestPlugin,
     description: &Description,
     grants: &Grants,
@@ -51,9 +51,8 @@ fn lease_within(
 ) -> Result<(KindView, Arc<Warnings>), String> {
     let resources = HashMap::from([(config_maps().gvk, config_maps())]);
     let warnings = Arc::new(test.plugin.warnings());
-    let leasing =
-        Leasing { number: 1, description, grants, data, warnings: &warnings, rights: HashMap::new() };
-    let kinds = test.loader.lease_informers(&test.plugin, &leasing, &resources)?;
+    let leasing = Leasing { description, grants, data, warnings: &warnings, rights: HashMap::new() };
+    let kinds = test.loader.lease_informers(&test.plugin, &leasing, &resources).await?;
     Ok((kinds.into_values().next().unwrap(), warnings))
 }
 
@@ -88,7 +87,7 @@ async fn informers_are_as_narrow_as_the_grants_and_the_watches() {
         (&named, vec![json!(["a"])], &["a/x"]),
     ];
     for (grants, watches, wanted) in cases {
-        let view = lease(&test, &description(&watches, &json!([])), grants).unwrap();
+        let view = lease(&test, &description(&watches, &json!([])), grants).await.unwrap();
         assert_eq!(scopes(&view), wanted, "{watches:?}");
     }
 }
@@ -99,8 +98,8 @@ async fn more_informers_than_are_allowed_are_refused_by_the_name_of_the_limit() 
     let described = description(&[json!([])], &json!([]));
     let three = grants(&["list", "watch"], &["a", "b", "c"]);
     let within = |informers| DataLimits { informers, ..DataLimits::default() };
-    assert_eq!(lease_within(&test, &described, &three, within(3)).unwrap().0.leases.len(), 3);
-    let refused = lease_within(&test, &described, &three, within(2)).err().unwrap();
+    assert_eq!(lease_within(&test, &described, &three, within(3)).await.unwrap().0.leases.len(), 3);
+    let refused = lease_within(&test, &described, &three, within(2)).await.err().unwrap();
     assert!(refused.contains("3 informers") && refused.contains("limits.informers"), "{refused}");
 }
 
@@ -108,7 +107,7 @@ async fn more_informers_than_are_allowed_are_refused_by_the_name_of_the_limit() 
 async fn list_and_watch_of_different_objects_are_refused_with_the_remedy() {
     let test = TestPlugin::new().await;
     let apart = Grants::new(vec![rule(&["list"], &["a"], &[]), rule(&["watch"], &["b"], &[])]);
-    let refused = lease(&test, &description(&[json!([])], &json!([])), &apart).err().unwrap();
+    let refused = lease(&test, &description(&[json!([])], &json!([])), &apart).await.err().unwrap();
     assert!(refused.contains("configmaps") && refused.contains("one rule of spec.permissions"), "{refused}");
 }
 
@@ -121,9 +120,9 @@ async fn an_object_beyond_a_limit_of_an_index_is_found_under_none_of_its_values(
     let described = description(&[json!([])], &index);
     let data = DataLimits { index_values: 3, ..DataLimits::default() };
     let (view, warnings) =
-        lease_within(&test, &described, &grants(&["list", "watch"], &["*"]), data).unwrap();
+        lease_within(&test, &described, &grants(&["list", "watch"], &["*"]), data).await.unwrap();
     assert!(view.leases[0].wait_synced().await);
-    let name = view.indexes["by-ref"].clone();
+    let name = view.indexes["by-ref"][0].name().to_owned();
     let found = |value: &str| view.leases[0].indexer().index_keys(&name, value).unwrap().len();
     test.server.create("ns/good", json!({"data": {"refs": "a,b,c"}}));
     test.server.create("ns/bad", json!({"data": {"refs": "a,b,c,d"}}));
@@ -148,7 +147,7 @@ async fn a_watch_needs_list_and_watch_where_it_looks() {
         (&in_b, grants(&["list", "watch"], &["a"]), "list"),
     ];
     for (description, grants, verb) in cases {
-        let Err(refused) = lease(&test, description, &grants) else { panic!("granted: {verb}") };
+        let Err(refused) = lease(&test, description, &grants).await else { panic!("granted: {verb}") };
         assert!(refused.contains(verb) && refused.contains("configmaps"), "{refused}");
     }
 }
@@ -219,10 +218,23 @@ async fn index_values_of_hidden_objects_are_not_shown_and_each_is_reported_to_be
     // The informer has all of them, and the plugin may list two.
     let lease = test.loader.factory.projected_informer(&config_maps(), None, &Projection::full());
     assert!(lease.wait_synced().await);
-    lease.indexer().add_indexer("by-app@1", IndexFn::label("app")).unwrap();
+    let spec = IndexSpec {
+        kind: config_maps().gvk,
+        name: "by-app".to_owned(),
+        source: IndexSource::Label("app".to_owned()),
+        only_where: None,
+        split: None,
+    };
+    let user = Arc::new(IndexUser {
+        account: test.plugin.metrics().host_time.clone(),
+        warnings: Arc::new(test.plugin.warnings()),
+        subject: "index by-app".to_owned(),
+        limits: DataLimits::default(),
+    });
+    let index = test.loader.indexes.lease(lease.indexer(), &spec, &user).await.unwrap();
     let grants = Grants::new(vec![rule(&["list"], &["ns"], &["x7", "x30"])]);
     let mut view = KindView::new(vec![lease], &grants, Default::default());
-    view.indexes.insert("by-app".to_owned(), "by-app@1".to_owned());
+    view.indexes.insert("by-app".to_owned(), vec![index]);
     let files = files(b"", &json!({}));
     let config = test.config(&files.manifest).await;
     let code: Arc<dyn Component> = Arc::new(FakeComponent::reconciler().0);
@@ -253,8 +265,8 @@ async fn an_index_goes_with_its_generation() {
     let test = TestPlugin::new().await;
     let index = json!([{"version": "v1", "kind": "ConfigMap", "name": "by-app", "label": "app"}]);
     let described = description(&[json!([])], &index);
-    let view = lease(&test, &described, &grants(&["list", "watch"], &["*"])).unwrap();
-    let name = view.indexes["by-app"].clone();
+    let view = lease(&test, &described, &grants(&["list", "watch"], &["*"])).await.unwrap();
+    let name = view.indexes["by-app"][0].name().to_owned();
     let indexer = Arc::clone(view.leases[0].indexer());
     assert!(view.leases[0].wait_synced().await);
     test.server.create("ns/a", json!({"metadata": {"labels": {"app": "web"}}}));
@@ -268,8 +280,9 @@ async fn an_index_goes_with_its_generation() {
 async fn a_load_shows_why_it_waits_for_a_first_list() {
     let test = TestPlugin::new().await;
     test.server.refuse(true);
-    let view =
-        lease(&test, &description(&[json!([])], &json!([])), &grants(&["list", "watch"], &["*"])).unwrap();
+    let view = lease(&test, &description(&[json!([])], &json!([])), &grants(&["list", "watch"], &["*"]))
+        .await
+        .unwrap();
     let plugin = Arc::clone(&test.plugin);
     let mut waiting = Box::pin(wait_for_caches(&plugin, std::iter::once(&view)));
     tokio::select! {
@@ -286,8 +299,9 @@ async fn a_load_shows_why_it_waits_for_a_first_list() {
 async fn a_host_that_shuts_down_ends_the_wait_for_caches() {
     let test = TestPlugin::new().await;
     test.server.refuse(true);
-    let view =
-        lease(&test, &description(&[json!([])], &json!([])), &grants(&["list", "watch"], &["*"])).unwrap();
+    let view = lease(&test, &description(&[json!([])], &json!([])), &grants(&["list", "watch"], &["*"]))
+        .await
+        .unwrap();
     let (synced, ()) =
         tokio::join!(wait_for_caches(&test.plugin, std::iter::once(&view)), test.loader.factory.shutdown());
     assert!(!synced);

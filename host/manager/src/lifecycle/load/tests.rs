@@ -160,12 +160,12 @@ async fn a_host_that_requires_service_accounts_blames_the_manifest_without_one()
     test.loader.require_service_account = true;
     test.compiler.add(b"a", FakeComponent::reconciler().0);
     let cancel = CancellationToken::new();
-    let mut without = files(b"a", &json!({}));
-    assert!(test.loader.prepare(&test.plugin, &mut without, &cancel).await.is_none());
+    let without = files(b"a", &json!({}));
+    assert!(test.loader.prepare(&test.plugin, &without, &cancel).await.is_none());
     let error = test.plugin.status().last_error.unwrap();
     assert!(error.starts_with("p.yaml: spec.serviceAccount is missing"), "{error}");
-    let mut with = files(b"a", &json!({"serviceAccount": {"namespace": "ns", "name": "sa"}}));
-    assert!(test.loader.prepare(&test.plugin, &mut with, &cancel).await.is_some());
+    let with = files(b"a", &json!({"serviceAccount": {"namespace": "ns", "name": "sa"}}));
+    assert!(test.loader.prepare(&test.plugin, &with, &cancel).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,18 +197,15 @@ async fn a_describe_that_the_host_could_not_answer_is_tried_again_with_a_longer_
 async fn a_component_that_cannot_be_compiled_now_is_tried_again_and_its_bytes_are_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.wasm");
-    std::fs::write(&path, b"changed").unwrap();
+    std::fs::write(&path, b"a").unwrap();
     let test = Arc::new(TestPlugin::new().await);
-    let mut files = files(b"a", &json!({}));
-    files.wasm_path.clone_from(&path);
-    // Of the bytes `a`, by sha256sum.
-    files.digest = "sha256:ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb".to_owned();
+    let files = Files { wasm_path: path.clone(), ..files(b"a", &json!({})) };
     test.compiler.fail_next(LoadError::Cache("no space left on device".to_owned()));
     test.compiler.add(b"a", FakeComponent::reconciler().0);
     test.compiler.add(b"changed", FakeComponent::reconciler().0);
     let prepared = tokio::spawn({
         let test = Arc::clone(&test);
-        async move { test.loader.prepare(&test.plugin, &mut files, &CancellationToken::new()).await }
+        async move { test.loader.prepare(&test.plugin, &files, &CancellationToken::new()).await }
     });
     let waits_for = |words: &'static str| {
         let plugin = Arc::clone(&test.plugin);
@@ -220,6 +217,7 @@ async fn a_component_that_cannot_be_compiled_now_is_tried_again_and_its_bytes_ar
         }
     };
     waits_for("no space left on device").await;
+    std::fs::write(&path, b"changed").unwrap();
     waits_for("it changed while it was loaded").await;
     std::fs::remove_file(&path).unwrap();
     waits_for("it cannot be read").await;
@@ -227,15 +225,22 @@ async fn a_component_that_cannot_be_compiled_now_is_tried_again_and_its_bytes_ar
     assert!(prepared.await.unwrap().is_some());
 }
 
+/// All slots that are free.
+fn take_slots(test: &TestPlugin) -> Vec<tokio::sync::SemaphorePermit<'_>> {
+    let slot = || futures_util::FutureExt::now_or_never(test.loader.slots.prepare());
+    std::iter::from_fn(|| slot().map(Result::unwrap)).collect()
+}
+
 #[tokio::test(start_paused = true)]
-async fn components_that_wait_for_a_slot_do_not_hold_their_bytes() {
+async fn a_component_is_read_only_when_there_is_a_slot_for_it() {
     let test = TestPlugin::new().await;
-    let slots: Vec<_> = std::iter::from_fn(|| test.loader.slots.try_prepare().ok()).collect();
-    let mut files = files(b"a", &json!({}));
-    let waiting = test.loader.try_prepare(&mut files);
-    assert!(futures_util::FutureExt::now_or_never(waiting).is_none());
-    assert!(files.wasm.is_empty());
+    let files = Files { wasm_path: "/nowhere/p.wasm".into(), ..files(b"a", &json!({})) };
+    let slots = take_slots(&test);
+    let mut waiting = Box::pin(test.loader.try_prepare(&files));
+    assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
     drop(slots);
+    let Err(LoadFailure::Retry(reason)) = waiting.await else { panic!("there is no file") };
+    assert!(reason.starts_with("it cannot be read: No such file"), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,10 +249,10 @@ async fn components_that_take_long_to_compile_hold_up_no_other_one() {
     test.compiler.add(b"quick", FakeComponent::reconciler().0);
     let prepare = |wasm: &'static [u8]| {
         let test = Arc::clone(&test);
-        let mut files = files(wasm, &json!({}));
-        tokio::spawn(async move { test.loader.try_prepare(&mut files).await.map(drop) })
+        let files = files(wasm, &json!({}));
+        tokio::spawn(async move { test.loader.try_prepare(&files).await.map(drop) })
     };
-    let slots = std::iter::from_fn(|| test.loader.slots.try_prepare().ok()).collect::<Vec<_>>().len();
+    let slots = take_slots(&test).len();
     let slow: Vec<_> = (0..slots).map(|_| prepare(b"endless")).collect();
     tokio::time::sleep(SLOW_AFTER + Duration::from_secs(1)).await;
     assert!(prepare(b"quick").await.unwrap().is_ok());

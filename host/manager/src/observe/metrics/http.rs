@@ -1,106 +1,79 @@
-//! [`HttpMetrics`]: what plugins send over `wasi:http`, by result, and how many bytes of bodies that moves. Part of
-//! [`Metrics`](crate::observe::metrics::Metrics).
+//! [`HttpCounters`]: what a plugin sends over `wasi:http`, by result, and how many bytes of bodies that moves. Part of
+//! [`PluginMetrics`].
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use pilothouse_engine::{HttpObserver, HttpResult};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 
-use super::cpu::HostTime;
-use super::families::PluginFamilies;
+use super::atomics::AtomicCounter;
+use super::of_plugin::PluginMetrics;
+use super::scraped::{Figure, Value};
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginResult {
-    plugin: String,
-    result: &'static str,
-}
+pub(super) static REQUESTS: [Figure<u64>; 1] = [Figure {
+    name: "pilothouse_guest_http_requests",
+    help: "HTTP requests of plugins by class of the status, denied by the manifest, or failed without a response",
+    value: Value::Counter(|count| *count),
+}];
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Plugin {
-    plugin: String,
-}
-
-/// What all plugins send.
-#[derive(Debug)]
-pub(crate) struct HttpMetrics {
-    requests: Family<PluginResult, Counter>,
-    sent: Family<Plugin, Counter>,
-    received: Family<Plugin, Counter>,
-}
+/// Of bytes that were sent and received.
+pub(super) static MOVED: [Figure<(u64, u64)>; 2] = [
+    Figure {
+        name: "pilothouse_guest_http_sent_bytes",
+        help: "Bytes of request bodies of plugins whose request got a response",
+        value: Value::Counter(|(sent, _)| *sent),
+    },
+    Figure {
+        name: "pilothouse_guest_http_received_bytes",
+        help: "Bytes of response bodies that plugins read",
+        value: Value::Counter(|(_, received)| *received),
+    },
+];
 
 /// What one plugin sends. Its series appear with its first request: most plugins make none.
-#[derive(Debug, Clone)]
-pub(crate) struct PluginHttpMetrics {
-    plugin: String,
-    host_time: HostTime,
-    requests: Family<PluginResult, Counter>,
-    sent: Family<Plugin, Counter>,
-    received: Family<Plugin, Counter>,
+#[derive(Debug, Default)]
+pub(super) struct HttpCounters {
+    /// In the order of [`RESULTS`].
+    requests: [AtomicCounter; RESULTS.len()],
+    sent: AtomicCounter,
+    received: AtomicCounter,
+    has_moved: AtomicBool,
 }
 
 const RESULTS: [&str; 8] = ["1xx", "2xx", "3xx", "4xx", "5xx", "denied", "error", "other"];
 
-/// The word for a result.
-fn word(result: HttpResult) -> &'static str {
+/// The place of a result in [`RESULTS`].
+fn place(result: HttpResult) -> usize {
     match result {
-        HttpResult::Status(status @ 100..=599) => RESULTS[usize::from(status / 100) - 1],
-        HttpResult::Status(_) => "other",
-        HttpResult::Denied => "denied",
-        HttpResult::Error => "error",
+        HttpResult::Status(status @ 100..=599) => usize::from(status / 100) - 1,
+        HttpResult::Denied => 5,
+        HttpResult::Error => 6,
+        HttpResult::Status(_) => 7,
     }
 }
 
-impl HttpMetrics {
-    pub(crate) fn register(families: &mut PluginFamilies) -> Self {
-        fn plugin(name: &str) -> Vec<Plugin> {
-            vec![Plugin { plugin: name.to_owned() }]
-        }
-        fn results(name: &str) -> Vec<PluginResult> {
-            RESULTS.map(|result| PluginResult { plugin: name.to_owned(), result }).into()
-        }
-        Self {
-            requests: families.family(
-                "pilothouse_guest_http_requests",
-                "HTTP requests of plugins by class of the status, denied by the manifest, or failed without a response",
-                results,
-            ),
-            sent: families.family(
-                "pilothouse_guest_http_sent_bytes",
-                "Bytes of request bodies of plugins whose request got a response",
-                plugin,
-            ),
-            received: families.family(
-                "pilothouse_guest_http_received_bytes",
-                "Bytes of response bodies that plugins read",
-                plugin,
-            ),
-        }
+impl HttpCounters {
+    /// The results that there were.
+    pub(super) fn by_result(&self) -> Vec<(&'static str, u64)> {
+        let counts = RESULTS.into_iter().zip(self.requests.iter().map(AtomicCounter::get));
+        counts.filter(|(_, count)| *count > 0).collect()
     }
 
-    pub(crate) fn plugin(&self, name: &str, host_time: HostTime) -> PluginHttpMetrics {
-        PluginHttpMetrics {
-            plugin: name.to_owned(),
-            host_time,
-            requests: self.requests.clone(),
-            sent: self.sent.clone(),
-            received: self.received.clone(),
-        }
+    /// Bytes that were sent and received; none before the first exchange.
+    pub(super) fn moved(&self) -> Option<(u64, u64)> {
+        self.has_moved.load(Relaxed).then(|| (self.sent.get(), self.received.get()))
     }
 }
 
-impl HttpObserver for PluginHttpMetrics {
+impl HttpObserver for PluginMetrics {
     fn request(&self, result: HttpResult) {
-        self.requests
-            .get_or_create(&PluginResult { plugin: self.plugin.clone(), result: word(result) })
-            .inc();
+        self.http.requests[place(result)].inc();
     }
 
     fn moved(&self, sent: u64, received: u64) {
-        let plugin = Plugin { plugin: self.plugin.clone() };
-        self.sent.get_or_create(&plugin).inc_by(sent);
-        self.received.get_or_create(&plugin).inc_by(received);
+        self.http.sent.inc_by(sent);
+        self.http.received.inc_by(received);
+        self.http.has_moved.store(true, Relaxed);
     }
 
     fn worked(&self, time: Duration) {
@@ -113,12 +86,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_result_has_a_word_that_is_removed_with_the_plugin() {
-        for result in
-            [HttpResult::Denied, HttpResult::Error].into_iter().chain((0..1000).map(HttpResult::Status))
-        {
-            assert!(RESULTS.contains(&word(result)));
+    fn every_result_has_a_word() {
+        for (result, word) in [
+            (HttpResult::Status(100), "1xx"),
+            (HttpResult::Status(503), "5xx"),
+            (HttpResult::Status(99), "other"),
+            (HttpResult::Status(600), "other"),
+            (HttpResult::Denied, "denied"),
+            (HttpResult::Error, "error"),
+        ] {
+            assert_eq!(RESULTS[place(result)], word, "{result:?}");
         }
-        assert_eq!(word(HttpResult::Status(503)), "5xx");
+        for status in 0..=u16::MAX {
+            assert!(place(HttpResult::Status(status)) < RESULTS.len());
+        }
     }
 }

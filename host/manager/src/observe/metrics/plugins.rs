@@ -21,6 +21,12 @@ static STATE: [Figure<()>; 1] = [Figure {
     value: Value::Int(|()| 1),
 }];
 
+static QUARANTINED: [Figure<bool>; 1] = [Figure {
+    name: "pilothouse_plugin_quarantined",
+    help: "Whether the plugin is in quarantine",
+    value: Value::Int(|is_quarantined| i64::from(*is_quarantined)),
+}];
+
 static MEMORY: [Figure<u64>; 1] = [Figure {
     name: "pilothouse_plugin_memory_bytes",
     help: "Memory of the instances of the plugin, as far as it was charged at the end of their last call",
@@ -40,8 +46,13 @@ pub(crate) fn register(
         };
         plugins().into_iter().map(row).collect()
     }));
+    let name = |plugin: &Plugin| PluginName { plugin: plugin.name().to_string() };
+    let plugins = all.clone();
+    registry.register_collector(Scraped::new(&QUARANTINED, move || {
+        let row = |plugin: Arc<Plugin>| (name(&plugin), plugin.is_quarantined());
+        plugins().into_iter().map(row).collect()
+    }));
     registry.register_collector(Scraped::new(&MEMORY, move || {
-        let name = |plugin: &Plugin| PluginName { plugin: plugin.name().to_string() };
         let row = |plugin: Arc<Plugin>| (name(&plugin), plugin.instances().used().memory);
         all().into_iter().map(row).collect()
     }));

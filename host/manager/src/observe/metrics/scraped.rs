@@ -8,6 +8,9 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+static SECONDS: Unit = Unit::Seconds;
 
 /// One metric of the rows `S`.
 pub(crate) struct Figure<S> {
@@ -72,7 +75,10 @@ impl<L: EncodeLabelSet + 'static, S> Collector for Scraped<L, S> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let rows = (self.rows)();
         for Figure { name, help, value } in self.figures {
-            let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
+            // The encoder adds the unit to the name.
+            let of_seconds = name.strip_suffix("_seconds").filter(|_| matches!(value, Value::Histogram(_)));
+            let (name, unit) = of_seconds.map_or((*name, None), |stem| (stem, Some(&SECONDS)));
+            let mut family = encoder.encode_descriptor(name, help, unit, value.metric_type())?;
             for (labels, row) in &rows {
                 let mut series = family.encode_family(labels)?;
                 match value {
