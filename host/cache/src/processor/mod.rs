@@ -7,29 +7,36 @@
 //! objects first, then the changes since it joined. Changes of the store are queued here before anything else is done with
 //! them, so that a panic in between hides none from the listeners.
 //!
-//! Calls are made in slices of about a millisecond, since the number of listeners is that of the plugins: a slice may end
-//! between two listeners of one change.
+//! The number of listeners is that of the plugins. So a change is looked up in an index of what listeners require of objects
+//! ([`requirement_index`]), each [group](groups) of listeners with equal interests is judged once, and the listeners for which
+//! there is a verdict are called in the order in which they joined. Calls are made in slices of about a millisecond ([`call`]):
+//! one may end between two judgements or two listeners of one change.
+
+mod call;
+mod groups;
+mod member;
+mod requirement_index;
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_object::{Gvr, ObjectKey};
-use tokio::sync::watch;
+use pilothouse_object::Gvr;
 use tokio::time::Instant;
 
+use self::call::{CHUNK, SLICE, Slice};
+use self::groups::Groups;
+pub(crate) use self::member::NewMember;
+use self::member::{Member, Replay, Resync};
 use crate::change::Change;
-use crate::listener::Listener;
-use crate::snapshot::{Cursor, Snapshot};
-
-/// Asked-for resync periods below this are raised to it.
-const MIN_RESYNC: Duration = Duration::from_secs(1);
+use crate::notification::{Notification, Verdict};
+use crate::snapshot::Snapshot;
 
 /// Holds the listeners of one informer.
 pub(crate) struct Processor {
     resource: Gvr,
+    /// In the order of joining.
     members: Vec<Member>,
+    groups: Groups,
     /// Listeners that ever joined.
     joined: u64,
     /// Changes of the store that listeners have not been called for, in the order of the store.
@@ -59,75 +66,20 @@ struct Distribution {
     audience: Audience,
     /// Listeners that joined before. Later ones get the changes with the objects of the store.
     members: u64,
-    /// A change that some listeners were called for, and how many had joined before the next one.
-    begun: Option<(Change, u64)>,
+    /// A change that some listeners were called for.
+    begun: Option<Begun>,
 }
 
-/// The calls of one slice.
-struct Slice {
-    calls: usize,
-    spent: Duration,
-    length: Duration,
-}
-
-impl Slice {
-    fn new(length: Duration) -> Self {
-        Self { calls: 0, spent: Duration::ZERO, length }
-    }
-
-    fn count(&mut self, took: Duration) {
-        self.calls += 1;
-        self.spent += took;
-    }
-
-    fn is_over(&self) -> bool {
-        self.calls >= CHUNK || self.spent >= self.length
-    }
-}
-
-/// A listener that is to be added.
-pub(crate) struct NewMember {
-    pub(crate) id: u64,
-    pub(crate) listener: Arc<dyn Listener>,
-    /// How often it wants resyncs; `None` and zero for never.
-    pub(crate) resync: Option<Duration>,
-    /// Turns true when it has got all initial objects.
-    pub(crate) delivered: watch::Sender<bool>,
-}
-
-struct Member {
-    id: u64,
-    /// How many listeners had joined before.
-    joined_after: u64,
-    listener: Arc<dyn Listener>,
-    resync: Option<Resync>,
-    delivered: watch::Sender<bool>,
-    /// What the listener gets before it gets changes as they come.
-    replay: Option<Replay>,
-}
-
-/// The initial objects of a listener that joined late, and the changes since.
-struct Replay {
-    objects: Cursor,
-    backlog: VecDeque<Change>,
-}
-
-/// Calls between two moments at which other threads get the lock: well under a millisecond, as a rule.
-const CHUNK: usize = 1000;
-
-/// The longest that calls go on when they take longer: other tasks of the thread wait for them.
-const SLICE: Duration = Duration::from_millis(1);
-
-/// A call of a listener for so long is logged: client-go's threshold.
-const SLOW_CALL: Duration = Duration::from_millis(100);
-
-struct Resync {
-    period: Duration,
-    next: Instant,
-    /// The period is over; the next resync that is handled is for this listener as well.
-    due: bool,
-    /// The resync being handled is for it as well.
-    syncing: bool,
+/// A change, and how far its delivery has come.
+struct Begun {
+    change: Change,
+    /// The groups that are still to be judged; none before they were looked up.
+    candidates: Option<Vec<u64>>,
+    /// The listeners that are called for it: the number that had joined before, and what the change is to a listener with an
+    /// interest. In the order of joining once all groups are judged.
+    calls: Vec<(u64, Option<Verdict>)>,
+    /// The calls that were made.
+    made: usize,
 }
 
 /// Which listeners are told of an update that changed nothing.
@@ -144,6 +96,7 @@ impl Processor {
         Self {
             resource,
             members: Vec::new(),
+            groups: Groups::default(),
             joined: 0,
             pending: VecDeque::new(),
             synced: false,
@@ -156,20 +109,19 @@ impl Processor {
     /// Adds a listener that gets the objects of a snapshot first, by [`replay`](Self::replay).
     pub(crate) fn add(&mut self, new: NewMember, snapshot: &Snapshot) {
         let NewMember { id, listener, resync, delivered } = new;
-        // A period beyond the reach of the clock means never.
-        let resync = resync.filter(|period| !period.is_zero()).and_then(|period| {
-            let period = period.max(MIN_RESYNC);
-            let next = Instant::now().checked_add(period)?;
-            Some(Resync { period, next, due: false, syncing: false })
-        });
+        let resync = Resync::every(resync);
         let replay = Some(Replay { objects: snapshot.cursor(), backlog: VecDeque::new() });
         let joined_after = self.joined;
         self.joined += 1;
-        self.members.push(Member { id, joined_after, listener, resync, delivered, replay });
+        let group = self.groups.join(joined_after, listener.interest(), resync.is_some());
+        self.members.push(Member { id, joined_after, group, listener, resync, delivered, replay });
     }
 
     pub(crate) fn remove(&mut self, id: u64) {
-        self.members.retain(|member| member.id != id);
+        if let Some(at) = self.members.iter().position(|member| member.id == id) {
+            let member = self.members.remove(at);
+            self.groups.leave(member.group, member.joined_after);
+        }
     }
 
     pub(crate) fn figures(&self) -> Figures {
@@ -209,40 +161,101 @@ impl Processor {
         let mut slice = Slice::new(self.slice);
         while !slice.is_over() {
             let Some(distribution) = self.pending.front_mut() else { return false };
-            let begun = distribution.begun.take();
-            let Some((change, from)) = begun.or_else(|| Some((distribution.changes.next()?, 0))) else {
+            let next = || distribution.changes.next().map(Begun::new);
+            let Some(mut begun) = distribution.begun.take().or_else(next) else {
                 self.pending.pop_front();
                 continue;
             };
-            // A change costs something without listeners, too.
-            slice.count(Duration::ZERO);
-            let is_sync = is_sync(&change);
-            let from = self.members.partition_point(|member| member.joined_after < from);
-            for member in &mut self.members[from..] {
-                if slice.is_over() {
-                    distribution.begun = Some((change, member.joined_after));
-                    return true;
+            slice.count();
+            if slice.is_over() || !self.deliver(&mut begun, &mut slice, removed) {
+                if let Some(distribution) = self.pending.front_mut() {
+                    distribution.begun = Some(begun);
                 }
-                if member.joined_after >= distribution.members
-                    || (is_sync && !member.hears(distribution.audience))
-                    || removed(member.id)
-                {
-                    continue;
-                }
-                match &mut member.replay {
-                    // It gets the object, unchanged, from its replay.
-                    Some(_) if is_sync => {}
-                    Some(replay) => replay.backlog.push_back(change.clone()),
-                    None => {
-                        let called = member.tell(&self.resource, &change, distribution.initial);
-                        slice.count(called.took);
-                        self.notifications += 1;
-                        self.panics += u64::from(called.panicked);
-                    }
-                }
+                return true;
             }
         }
         true
+    }
+
+    /// Calls the listeners for a change of the first distribution. `false`: the slice is over before. It makes one step at least.
+    fn deliver(&mut self, begun: &mut Begun, slice: &mut Slice, removed: &dyn Fn(u64) -> bool) -> bool {
+        let Some(&Distribution { initial, audience, members, .. }) = self.pending.front() else {
+            return true;
+        };
+        let Begun { change, candidates, calls, made } = begun;
+        let notification = Notification::of(change, initial);
+        let candidates = candidates.get_or_insert_with(|| self.groups.candidates(&notification, audience));
+        slice.tick();
+        while let Some(number) = candidates.pop() {
+            self.judge(number, &notification, (audience, members), calls, slice);
+            if slice.is_over() && !candidates.is_empty() {
+                return false;
+            }
+        }
+        if *made == 0 {
+            calls.sort_unstable_by_key(|(joined_after, _)| *joined_after);
+        }
+        let mut at = 0;
+        while let Some(&(joined_after, verdict)) = calls.get(*made) {
+            *made += 1;
+            // Those that left are not there any more.
+            at = position(&self.members, joined_after, at);
+            let member = self.members.get_mut(at).filter(|member| member.joined_after == joined_after);
+            let Some(member) = member.filter(|member| !removed(member.id)) else { continue };
+            match &mut member.replay {
+                // It gets the object, unchanged, from its replay.
+                Some(_) if notification.is_sync() => {}
+                Some(replay) => replay.backlog.push_back(change.clone()),
+                None => {
+                    let listener = &*member.listener;
+                    let called = slice.run(&self.resource, notification.key(), || match verdict {
+                        Some(verdict) => listener.on_judged(&notification, verdict),
+                        None => notification.call(listener),
+                    });
+                    listener.took(called.took);
+                    slice.count();
+                    self.notifications += 1;
+                    self.panics += u64::from(called.outcome.is_none());
+                }
+            }
+            at += 1;
+            if slice.is_over() && *made < calls.len() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Adds the listeners of a group to the calls if it has a verdict on a change, or no judge.
+    fn judge(
+        &mut self,
+        number: u64,
+        notification: &Notification<'_>,
+        (audience, members): (Audience, u64),
+        calls: &mut Vec<(u64, Option<Verdict>)>,
+        slice: &mut Slice,
+    ) {
+        // It may have lost its last listener since the change was looked up.
+        let Some(group) = self.groups.get_mut(number) else { return };
+        let mut verdict = None;
+        if let Some(interest) = &group.interest {
+            let judge = &*interest.judge;
+            let judged = slice.run(&self.resource, notification.key(), || judge.judge(notification));
+            self.panics += u64::from(judged.outcome.is_none());
+            verdict = judged.outcome.flatten();
+            let charged = group.next_charged();
+            if let Some(member) =
+                charged.and_then(|charged| self.members.get(position(&self.members, charged, 0)))
+            {
+                member.listener.took(judged.took);
+            }
+            if verdict.is_none() {
+                return;
+            }
+        }
+        let joined =
+            group.audience(notification, audience).iter().take_while(|listener| **listener < members);
+        calls.extend(joined.map(|listener| (*listener, verdict)));
     }
 
     /// Calls listeners that joined late for some of their initial objects, and for the changes since, each for its share of
@@ -250,7 +263,9 @@ impl Processor {
     pub(crate) fn replay(&mut self, removed: &dyn Fn(u64) -> bool) -> bool {
         let replays = self.members.iter().filter(|member| member.replay.is_some()).count();
         let share = (CHUNK / replays.max(1)).max(1);
+        // Not zero, which would be over before the first call.
         let time = self.slice / u32::try_from(replays.max(1)).unwrap_or(u32::MAX);
+        let time = time.max(Duration::from_nanos(1));
         (0..self.members.len()).fold(false, |more, at| self.replay_to(at, share, time, removed) | more)
     }
 
@@ -269,12 +284,14 @@ impl Processor {
                 break;
             }
             let Some(replay) = member.replay.as_mut().filter(|_| !removed(member.id)) else { return false };
+            let listener = &*member.listener;
+            let mut call = |notification: &Notification<'_>| {
+                slice.run(&self.resource, notification.key(), || notification.call(listener))
+            };
             let called = if let Some(object) = replay.objects.next() {
-                contained(&self.resource, object.key(), &*member.listener, |listener| {
-                    listener.on_add(&object, true);
-                })
+                call(&Notification::added(&object, true))
             } else if let Some(change) = replay.backlog.pop_front() {
-                member.tell(&self.resource, &change, false)
+                call(&Notification::of(&change, false))
             } else {
                 member.replay = None;
                 if self.synced {
@@ -282,9 +299,10 @@ impl Processor {
                 }
                 return false;
             };
-            slice.count(called.took);
+            listener.took(called.took);
+            slice.count();
             self.notifications += 1;
-            self.panics += u64::from(called.panicked);
+            self.panics += u64::from(called.outcome.is_none());
         }
         member.replay.is_some()
     }
@@ -323,83 +341,38 @@ impl Processor {
     /// A resync begins: it is for those that are due now. Tells whether there are any.
     pub(crate) fn begin_resync(&mut self) -> bool {
         let mut any = false;
-        for resync in self.members.iter_mut().filter_map(|member| member.resync.as_mut()) {
-            resync.syncing = std::mem::take(&mut resync.due);
-            any |= resync.syncing;
+        for member in &mut self.members {
+            if member.resync.as_mut().is_some_and(|resync| std::mem::take(&mut resync.due)) {
+                self.groups.set_due(member.group, member.joined_after);
+                any = true;
+            }
         }
         any
     }
 
     pub(crate) fn end_resync(&mut self) {
-        for resync in self.members.iter_mut().filter_map(|member| member.resync.as_mut()) {
-            resync.syncing = false;
-        }
+        self.groups.end_resync();
     }
 }
 
-/// Whether an object came again unchanged, or with other fields of the same version. Two whole objects of one version
-/// differ where a server was restored from a backup.
-fn is_sync(change: &Change) -> bool {
-    matches!(change, Change::Updated { old, new }
-        if !new.resource_version().is_empty()
-            && old.resource_version() == new.resource_version()
-            && (old.is_partial() || new.is_partial() || old.held().is_same_text(new.held())))
+/// The place of a listener among others in the order of joining, or where it would be. `hint`: where it is if none in front of
+/// it was left out.
+fn position(members: &[Member], joined_after: u64, hint: usize) -> usize {
+    if members.get(hint).is_some_and(|member| member.joined_after == joined_after) {
+        return hint;
+    }
+    members.partition_point(|member| member.joined_after < joined_after)
 }
 
-impl Member {
-    /// Calls the listener for a change.
-    fn tell(&self, resource: &Gvr, change: &Change, initial: bool) -> Called {
-        contained(resource, change.key(), &*self.listener, |listener| match change {
-            Change::Added(object) => listener.on_add(object, initial),
-            Change::Updated { old, new } => listener.on_update(old, new, is_sync(change)),
-            Change::Deleted { key, object, final_state_unknown } => {
-                listener.on_delete(key, object.as_ref(), *final_state_unknown);
-            }
-        })
-    }
-
-    /// Tells the listener that it has got all initial objects; whether it panicked.
-    fn end_initial_list(&self) -> bool {
-        let panicked = catch_unwind(AssertUnwindSafe(|| self.listener.on_initial_list_end())).is_err();
-        self.delivered.send_replace(true);
-        panicked
-    }
-
-    fn hears(&self, audience: Audience) -> bool {
-        match (&self.resync, audience) {
-            (None, _) => false,
-            (Some(_), Audience::Resyncing) => true,
-            (Some(resync), Audience::Due) => resync.syncing,
-        }
+impl Begun {
+    fn new(change: Change) -> Self {
+        Self { change, candidates: None, calls: Vec::new(), made: 0 }
     }
 }
 
-/// A call of a listener.
-struct Called {
-    panicked: bool,
-    took: Duration,
-}
-
-/// Runs a listener's call for a key, and tells the listener how long it took. One that blocks is logged.
-fn contained(
-    resource: &Gvr,
-    key: &ObjectKey,
-    listener: &dyn Listener,
-    call: impl FnOnce(&dyn Listener),
-) -> Called {
-    let began = Instant::now();
-    let outcome = catch_unwind(AssertUnwindSafe(|| call(listener)));
-    let took = began.elapsed();
-    listener.took(took);
-    if took > SLOW_CALL {
-        tracing::warn!(event = "listener_slow", %resource, %key, ?took, "a listener blocked its informer: listeners must not wait");
-    }
-    let Err(panic) = outcome else { return Called { panicked: false, took } };
-    let message =
-        panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(event = "listener_panicked", %resource, %key, message, "a listener panicked; the informer goes on without this call");
-    Called { panicked: true, took }
-}
-
+#[cfg(test)]
+mod equivalence_tests;
+#[cfg(test)]
+mod lookup_tests;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,13 @@
 //! Slices of calls, and replays in turns.
 
+use std::sync::Arc;
+
+use pilothouse_object::ObjectKey;
+use tokio::sync::watch;
+
 use super::*;
 use crate::indexer::Indexer;
+use crate::listener::Listener;
 use crate::testing::{Recorder, config_map, config_maps};
 
 #[test]
