@@ -10,15 +10,16 @@
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock, Weak};
 
-use pilothouse_cache::{EventFilter as _, Listener};
-use pilothouse_object::{Object, ObjectKey};
-use pilothouse_plugin::{KeyMap, Predicate};
+use pilothouse_cache::{EventFilter as _, Interest, Judge as _, Listener, Notification, Verdict};
+use pilothouse_object::{FieldValues, Object, ObjectKey};
+use pilothouse_plugin::KeyMap;
 use pilothouse_workqueue::Priority;
 
 use crate::dispatch::backfill::Sweep;
 use crate::dispatch::leadership_gate::LeadershipGate;
-use crate::dispatch::mapping::{self, Filter, Seen};
+use crate::dispatch::mapping;
 use crate::dispatch::reasons::Reasons;
+use crate::dispatch::selection::Selection;
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::warnings::{DataLimit, Warnings};
 
@@ -31,8 +32,7 @@ const MOST_SCANNED: usize = 32;
 /// Turns changes into keys.
 pub(crate) struct Mapper {
     pub(crate) gate: Arc<LeadershipGate>,
-    pub(crate) filter: Filter,
-    pub(crate) predicates: Vec<Predicate>,
+    pub(crate) selection: Selection,
     pub(crate) maps: Vec<Mapping>,
     pub(crate) bound: KeyBound,
     /// The kinds of which all keys are wanted at a change; set when all mappers of the generation are there.
@@ -69,11 +69,11 @@ impl Mapper {
 
     /// Calls `found` with the keys of an object. A change of the object itself has a reason of its own there; elsewhere it is
     /// `owned`.
-    fn keys(&self, object: &Object, own: Reasons, found: &mut dyn FnMut(ObjectKey, Reasons)) {
+    fn keys(&self, values: &FieldValues<'_>, own: Reasons, found: &mut dyn FnMut(ObjectKey, Reasons)) {
         let mut count = 0_usize;
         for Mapping { map, namespaced_owner } in &self.maps {
             let reason = if matches!(map, KeyMap::Itself) { own } else { Reasons::OWNED };
-            mapping::keys(map, *namespaced_owner, object, &mut |key| {
+            mapping::keys(map, *namespaced_owner, values, &mut |key| {
                 count += 1;
                 if count <= self.bound.most {
                     found(key, reason);
@@ -82,18 +82,18 @@ impl Mapper {
         }
         if count > self.bound.most {
             let KeyBound { most, subject, warnings } = &self.bound;
-            warnings.exceeded(DataLimit::MappedKeys, *most, subject, object.key());
+            warnings.exceeded(DataLimit::MappedKeys, *most, subject, values.object().key());
         }
     }
 
-    fn add(&self, object: &Object, own: Reasons, priority: Priority) {
-        self.keys(object, own, &mut |key, reason| self.gate.add(key, reason, priority));
+    fn add(&self, values: &FieldValues<'_>, own: Reasons, priority: Priority) {
+        self.keys(values, own, &mut |key, reason| self.gate.add(key, reason, priority));
         self.sweep();
     }
 
     /// Adds the keys of an object that the cache does not show any more.
-    fn add_gone(&self, object: &Object) {
-        self.keys(object, Reasons::DELETED, &mut |key, reason| self.gate.add_deleted(key, reason));
+    fn add_gone(&self, values: &FieldValues<'_>) {
+        self.keys(values, Reasons::DELETED, &mut |key, reason| self.gate.add_deleted(key, reason));
     }
 
     /// Has all keys of the kinds queued that a change maps to. A standby queues all when its term begins.
@@ -108,9 +108,9 @@ impl Mapper {
     /// Queues the keys of cached objects, as if they were listed for the first time, and returns their number. The gate is
     /// open. A key that waits for its time runs now, and not again then.
     pub(crate) fn queue_all(&self, objects: impl Iterator<Item = Object>, reason: Reasons) -> usize {
-        self.queue_each(objects, |object, found| {
-            if Predicate::all_pass_add(&self.predicates, object, false) {
-                self.keys(object, reason, found);
+        self.queue_each(objects, |values, found| {
+            if self.selection.takes(values) {
+                self.keys(values, reason, found);
             }
         })
     }
@@ -118,17 +118,23 @@ impl Mapper {
     /// Queues the own keys of cached objects, because of a change elsewhere: predicates and further maps of this watch are about
     /// changes of its own objects.
     pub(crate) fn queue_own(&self, objects: impl Iterator<Item = Object>) -> usize {
-        self.queue_each(objects, |object, found| found(object.key().clone(), Reasons::OWNED))
+        self.queue_each(objects, |values, found| {
+            if self.selection.filter.shows_values(values) {
+                found(values.object().key().clone(), Reasons::OWNED);
+            }
+        })
     }
 
     fn queue_each(
         &self,
         objects: impl Iterator<Item = Object>,
-        mut keys: impl FnMut(&Object, &mut dyn FnMut(ObjectKey, Reasons)),
+        mut keys: impl FnMut(&FieldValues<'_>, &mut dyn FnMut(ObjectKey, Reasons)),
     ) -> usize {
         let mut portion = Portion { gate: &self.gate, keys: Vec::new(), count: 0 };
-        for object in objects.filter(|object| self.filter.shows(object)) {
-            keys(&object, &mut |key, reason| portion.keys.push((key, reason, Priority::LOW)));
+        for object in objects {
+            keys(&FieldValues::new(&object), &mut |key, reason| {
+                portion.keys.push((key, reason, Priority::LOW))
+            });
             // Workers have taken up the first of them by the time the last is found.
             if portion.keys.len() >= ADDED_AT_ONCE {
                 portion.queue();
@@ -160,36 +166,19 @@ impl Drop for Portion<'_> {
     }
 }
 
-impl Listener for Mapper {
-    fn on_add(&self, object: &Object, is_in_initial_list: bool) {
-        // The keys of objects that were there before are added little by little (`backfill.rs`).
-        if !is_in_initial_list
-            && self.filter.shows(object)
-            && Predicate::all_pass_add(&self.predicates, object, false)
-        {
-            self.add(object, Reasons::ADDED, Priority::NORMAL);
+impl Mapper {
+    /// Takes a change that was judged for no other listener.
+    fn take(&self, notification: &Notification<'_>) {
+        if let Some(verdict) = self.selection.judge(notification) {
+            self.on_judged(notification, verdict);
         }
     }
 
-    fn on_update(&self, old: &Object, new: &Object, is_sync: bool) {
-        if is_sync {
-            if self.filter.shows(new) && Predicate::all_pass_update(&self.predicates, Some(old), new) {
-                self.add(new, Reasons::RESYNC, Priority::LOW);
-            }
-            return;
-        }
-        let seen = self.filter.update(old, new);
-        let (own, passes) = match seen {
-            Seen::Nothing => return,
-            Seen::Added => (Reasons::ADDED, Predicate::all_pass_add(&self.predicates, new, false)),
-            Seen::Deleted => (Reasons::DELETED, Predicate::all_pass_delete(&self.predicates, Some(old))),
-            Seen::Updated => (Reasons::UPDATED, Predicate::all_pass_update(&self.predicates, Some(old), new)),
-        };
-        if !passes {
-            return;
-        }
+    /// An object changed, came into view or went out of it.
+    fn update(&self, old: &FieldValues<'_>, new: &FieldValues<'_>, verdict: Verdict) {
+        let own = if verdict == Verdict::Added { Reasons::ADDED } else { Reasons::UPDATED };
         let only_itself = matches!(self.maps[..], [Mapping { map: KeyMap::Itself, .. }]);
-        if seen == Seen::Deleted {
+        if verdict == Verdict::Deleted {
             self.add_gone(new);
             if !only_itself {
                 self.add_gone(old);
@@ -198,7 +187,7 @@ impl Listener for Mapper {
             return;
         }
         if only_itself {
-            self.gate.add(new.key().clone(), own, Priority::NORMAL);
+            self.gate.add(new.object().key().clone(), own, Priority::NORMAL);
             return;
         }
         let mut present = Vec::new();
@@ -220,21 +209,17 @@ impl Listener for Mapper {
         self.sweep();
     }
 
-    fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, _: bool) {
+    fn delete(&self, key: &ObjectKey, last: Option<&FieldValues<'_>>, verdict: Verdict) {
         let itself = self.maps_itself();
-        let is_shown = object.map_or_else(|| self.filter.shows_key(key), |object| self.filter.shows(object));
-        if !is_shown {
-            return;
-        }
         if itself {
             // Failures of an object that is gone say nothing about another of that name.
             self.gate.queue().forget(key);
         }
-        if !Predicate::all_pass_delete(&self.predicates, object) {
+        if verdict == Verdict::Forgotten {
             return;
         }
-        match object {
-            Some(object) => self.add_gone(object),
+        match last {
+            Some(last) => self.add_gone(last),
             // Without a last state only its own key is sure.
             None if itself => self.gate.add_deleted(key.clone(), Reasons::DELETED),
             None => {}
@@ -243,5 +228,36 @@ impl Listener for Mapper {
     }
 }
 
+impl Listener for Mapper {
+    fn on_add(&self, object: &Object, is_in_initial_list: bool) {
+        self.take(&Notification::added(object, is_in_initial_list));
+    }
+
+    fn on_update(&self, old: &Object, new: &Object, is_sync: bool) {
+        self.take(&Notification::updated(old, new, is_sync));
+    }
+
+    fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, final_state_unknown: bool) {
+        self.take(&Notification::deleted(key, object, final_state_unknown));
+    }
+
+    fn interest(&self) -> Option<Interest> {
+        Some(self.selection.interest())
+    }
+
+    fn on_judged(&self, notification: &Notification<'_>, verdict: Verdict) {
+        match notification {
+            Notification::Added { object, .. } => self.add(object, Reasons::ADDED, Priority::NORMAL),
+            Notification::Updated { new, is_sync: true, .. } => {
+                self.add(new, Reasons::RESYNC, Priority::LOW);
+            }
+            Notification::Updated { old, new, .. } => self.update(old, new, verdict),
+            Notification::Deleted { key, object, .. } => self.delete(key, object.as_ref(), verdict),
+        }
+    }
+}
+
+#[cfg(test)]
+mod lookup_tests;
 #[cfg(test)]
 mod tests;

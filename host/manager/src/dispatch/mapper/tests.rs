@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::dispatch::mapping::Filter;
 use crate::observe::host_events::HostEvents;
-use pilothouse_plugin::{Grants, Rule};
+use pilothouse_plugin::{Grants, Rule, Visibility};
 
 /// A mapper of pods with these labels, and its queue.
 fn mapper(labels: &str, map: KeyMap, open: bool) -> (Mapper, Queue<ObjectKey, Reasons>) {
@@ -17,22 +18,36 @@ fn mapper(labels: &str, map: KeyMap, open: bool) -> (Mapper, Queue<ObjectKey, Re
 }
 
 fn limited(labels: &str, map: KeyMap, open: bool, most: usize) -> (Mapper, Queue<ObjectKey, Reasons>) {
-    let queue: Queue<ObjectKey, Reasons> = Queue::new();
-    let rule = Rule {
-        groups: vec![String::new()],
-        resources: vec!["pods".into()],
-        verbs: vec!["watch".into()],
-        namespaces: vec!["*".into()],
-        names: Vec::new(),
-    };
     let filter = Filter {
-        visible: Grants::new(vec![rule]).visibility("watch", "", "pods"),
+        visible: visibility(&["*"], &[]),
         rights: Default::default(),
         namespaces: Vec::new(),
         labels: labels.parse().unwrap(),
         fields: pilothouse_object::FieldSelector::default(),
         elsewhere: Arc::default(),
     };
+    selecting(Selection { filter, predicates: Vec::new() }, map, open, most)
+}
+
+/// The pods in these namespaces, and with these names if there are any.
+pub(super) fn visibility(namespaces: &[&str], names: &[&str]) -> Visibility {
+    let rule = Rule {
+        groups: vec![String::new()],
+        resources: vec!["pods".into()],
+        verbs: vec!["watch".into()],
+        namespaces: namespaces.iter().map(|&name| name.to_owned()).collect(),
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+    };
+    Grants::new(vec![rule]).visibility("watch", "", "pods")
+}
+
+pub(super) fn selecting(
+    selection: Selection,
+    map: KeyMap,
+    open: bool,
+    most: usize,
+) -> (Mapper, Queue<ObjectKey, Reasons>) {
+    let queue: Queue<ObjectKey, Reasons> = Queue::new();
     let name = Arc::from("p");
     let reporter = Arc::new(HostEvents::default().of(Arc::clone(&name)));
     let warnings = Arc::new(Warnings::new(Arc::clone(&name), reporter, Default::default()));
@@ -43,8 +58,7 @@ fn limited(labels: &str, map: KeyMap, open: bool, most: usize) -> (Mapper, Queue
     };
     let mapper = Mapper {
         gate: Arc::new(gate),
-        filter,
-        predicates: Vec::new(),
+        selection,
         maps: vec![Mapping { map, namespaced_owner: true }],
         sweeps: OnceLock::new(),
         bound: KeyBound { most, subject: "watch of v1/Pod".to_owned(), warnings },
@@ -63,7 +77,7 @@ fn pod(name: &str, app: &str, tier: &str, version: usize) -> Object {
     Object::decode(json.to_string().as_bytes()).unwrap()
 }
 
-fn drain(queue: &Queue<ObjectKey, Reasons>) -> BTreeMap<String, (Vec<&'static str>, Priority)> {
+pub(super) fn drain(queue: &Queue<ObjectKey, Reasons>) -> BTreeMap<String, (Vec<&'static str>, Priority)> {
     let mut drained = BTreeMap::new();
     while let Some(item) = queue.try_get() {
         drained.insert(item.key.to_string(), (item.payload.of_contract().names().collect(), item.priority));
@@ -234,7 +248,7 @@ proptest! {
         // Turns after the begin change nothing.
         let lately: BTreeSet<String> = young.union(&old).cloned().collect();
         prop_assert!(lately.is_subset(&added), "{lately:?} are not all in {added:?}");
-        let visible: Vec<_> = cache.values().filter(|object| standby.filter.shows(object)).cloned().collect();
+        let visible: Vec<_> = cache.values().filter(|object| standby.selection.filter.shows(object)).cloned().collect();
         let (fresh, there) = mapper("", map(), true);
         fresh.queue_all(visible.into_iter(), Reasons::ADDED);
         prop_assert!(drain(&there).into_keys().all(|key| added.contains(&key)));
