@@ -10,13 +10,16 @@
 //! # let _: std::sync::Arc<dyn pilothouse_cache::Listener> = std::sync::Arc::new(of_web);
 //! ```
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_object::{FieldSelector, LabelSelector, Object, ObjectKey};
+use pilothouse_object::{FieldSelector, FieldValues, LabelSelector, Object, ObjectKey};
 use tokio::sync::watch;
 
+use crate::interest::{Interest, Judge};
 use crate::listener::Listener;
+use crate::notification::{Notification, Verdict};
 
 type OnAdd = Box<dyn Fn(&Object, bool) + Send + Sync>;
 type OnUpdate = Box<dyn Fn(&Object, &Object) + Send + Sync>;
@@ -94,16 +97,77 @@ pub trait EventFilter: Send + Sync {
     /// Whether an object in this state is in view.
     fn shows(&self, object: &Object) -> bool;
 
+    /// As [`shows`](Self::shows), with values of the object that others may have read before.
+    fn shows_values(&self, values: &FieldValues<'_>) -> bool {
+        self.shows(values.object())
+    }
+
     /// Whether an object of this key can be in view: decides on a deletion of which only the key is known.
     fn shows_key(&self, key: &ObjectKey) -> bool {
         let _ = key;
         true
+    }
+
+    /// What a change is to a listener behind the filter; none if nothing of it is in view.
+    fn verdict(&self, notification: &Notification<'_>) -> Option<Verdict> {
+        match notification {
+            Notification::Added { object, .. } => self.shows_values(object).then_some(Verdict::Added),
+            Notification::Updated { old, new, .. } => {
+                match (self.shows_values(old), self.shows_values(new)) {
+                    (true, true) => Some(Verdict::Updated),
+                    (true, false) => Some(Verdict::Deleted),
+                    (false, true) => Some(Verdict::Added),
+                    (false, false) => None,
+                }
+            }
+            Notification::Deleted { key, object, .. } => object
+                .as_ref()
+                .map_or_else(|| self.shows_key(key), |object| self.shows_values(object))
+                .then_some(Verdict::Deleted),
+        }
+    }
+
+    /// The interest of a listener behind the filter, whose judge gives the [`verdict`](Self::verdict) of the filter; none if
+    /// the filter cannot be compared with others, as a closure.
+    fn interest(&self) -> Option<Interest> {
+        None
     }
 }
 
 impl<F: Fn(&Object) -> bool + Send + Sync> EventFilter for F {
     fn shows(&self, object: &Object) -> bool {
         self(object)
+    }
+}
+
+/// A filter of selectors, both of which an object must match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SelectorFilter {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl EventFilter for SelectorFilter {
+    fn shows(&self, object: &Object) -> bool {
+        self.shows_values(&FieldValues::new(object))
+    }
+
+    fn shows_values(&self, values: &FieldValues<'_>) -> bool {
+        self.labels.matches(values.object()) && self.fields.matches_values(values)
+    }
+
+    fn interest(&self) -> Option<Interest> {
+        Some(Interest::new(self.clone()).with_labels(&self.labels).with_fields(&self.fields))
+    }
+}
+
+impl Judge for SelectorFilter {
+    fn judge(&self, notification: &Notification<'_>) -> Option<Verdict> {
+        self.verdict(notification)
+    }
+
+    fn is_equal(&self, other: &dyn Judge) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
     }
 }
 
@@ -130,7 +194,7 @@ impl<L: Listener> FilteringResourceEventHandler<(), L> {
         selector: LabelSelector,
         listener: L,
     ) -> FilteringResourceEventHandler<impl EventFilter, L> {
-        let filter = move |object: &Object| selector.matches(object);
+        let filter = SelectorFilter { labels: selector, fields: FieldSelector::default() };
         FilteringResourceEventHandler { filter, listener: Arc::new(listener) }
     }
 
@@ -139,7 +203,7 @@ impl<L: Listener> FilteringResourceEventHandler<(), L> {
         selector: FieldSelector,
         listener: L,
     ) -> FilteringResourceEventHandler<impl EventFilter, L> {
-        let filter = move |object: &Object| selector.matches(object);
+        let filter = SelectorFilter { labels: LabelSelector::default(), fields: selector };
         FilteringResourceEventHandler { filter, listener: Arc::new(listener) }
     }
 
@@ -152,27 +216,33 @@ impl<L: Listener> FilteringResourceEventHandler<(), L> {
     }
 }
 
+impl<F: EventFilter, L: Listener + ?Sized> FilteringResourceEventHandler<F, L> {
+    fn pass_on(&self, notification: &Notification<'_>) {
+        if let Some(verdict) = self.filter.verdict(notification) {
+            self.on_judged(notification, verdict);
+        }
+    }
+}
+
 impl<F: EventFilter, L: Listener + ?Sized> Listener for FilteringResourceEventHandler<F, L> {
     fn on_add(&self, object: &Object, is_in_initial_list: bool) {
-        if self.filter.shows(object) {
-            self.listener.on_add(object, is_in_initial_list);
-        }
+        self.pass_on(&Notification::added(object, is_in_initial_list));
     }
 
     fn on_update(&self, old: &Object, new: &Object, is_sync: bool) {
-        match (self.filter.shows(old), self.filter.shows(new)) {
-            (true, true) => self.listener.on_update(old, new, is_sync),
-            (true, false) => self.listener.on_delete(new.key(), Some(old), false),
-            (false, true) => self.listener.on_add(new, false),
-            (false, false) => {}
-        }
+        self.pass_on(&Notification::updated(old, new, is_sync));
     }
 
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, final_state_unknown: bool) {
-        let shown = object.map_or_else(|| self.filter.shows_key(key), |object| self.filter.shows(object));
-        if shown {
-            self.listener.on_delete(key, object, final_state_unknown);
-        }
+        self.pass_on(&Notification::deleted(key, object, final_state_unknown));
+    }
+
+    fn interest(&self) -> Option<Interest> {
+        self.filter.interest()
+    }
+
+    fn on_judged(&self, notification: &Notification<'_>, verdict: Verdict) {
+        notification.call_as(verdict, &*self.listener);
     }
 
     fn on_initial_list_end(&self) {

@@ -18,7 +18,7 @@
 //! | `reflector/` | list, watch, resume, back off, relist; streaming lists |
 //! | `delta_fifo`, `delta` | deltas between reflector and informer |
 //! | `indexer`, `store/`, `index_fn`, `snapshot`, `packing`, `hot_reads` | the objects: by key, by index, as of a moment, compressed |
-//! | `shared_informer/`, `processor`, `registration`, `listener`, `handlers` | one cache, many listeners |
+//! | `shared_informer/`, `processor/`, `registration`, `listener`, `interest`, `notification`, `handlers` | one cache, many listeners |
 //! | `ring/` | the bounded queue of events of one listener |
 //! | `factory`, `factory_informer`, `followers`, `lease` | one informer per kind and scope, as long as it has leases; narrow ones follow a wide one |
 //! | `lister` | typed reads |
@@ -44,10 +44,12 @@ mod handlers;
 mod hot_reads;
 mod index_fn;
 mod indexer;
+mod interest;
 mod lease;
 mod listener;
 mod lister;
 mod metrics;
+mod notification;
 mod packing;
 mod poll_clock;
 mod processor;
@@ -80,10 +82,12 @@ pub use factory::{
 pub use handlers::{EventFilter, FilteringResourceEventHandler, ResourceEventHandlerFuncs};
 pub use index_fn::{IndexFn, IndexLimit, IndexLimits, LimitExceeded};
 pub use indexer::{Indexer, NAMESPACE_INDEX};
+pub use interest::{Interest, Judge, Requirement};
 pub use lease::InformerLease;
 pub use listener::Listener;
 pub use lister::{Lister, NamespaceLister};
 pub use metrics::{Histogram, InformerMetrics, resource_version_gauge};
+pub use notification::{Notification, Verdict};
 pub use packing::Compression;
 pub use reflector::{Reflector, ReflectorOptions, ReflectorStatus, Transform, WatchErrorHandler};
 pub use registration::Registration;

@@ -11,6 +11,9 @@ use std::time::Duration;
 use pilothouse_object::{Object, ObjectKey};
 use tokio::sync::watch;
 
+use crate::interest::Interest;
+use crate::notification::{Notification, Verdict};
+
 /// Called for every change, in order, one call at a time.
 ///
 /// What it may rely on: the store was changed before the call; per key the calls are a legal sequence; nothing comes
@@ -26,6 +29,18 @@ pub trait Listener: Send + Sync {
     /// A key that is gone. With `final_state_unknown` nobody saw it go: the object may be out of date or absent.
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, final_state_unknown: bool);
 
+    /// Which changes concern it; none if it is called for all. Asked once, when it joins. One that has an interest is called
+    /// through [`on_judged`](Self::on_judged) for changes, and judges for itself in the methods above: these are called while
+    /// its initial objects are delivered, and for changes meanwhile.
+    fn interest(&self) -> Option<Interest> {
+        None
+    }
+
+    /// A change for which its interest has a verdict.
+    fn on_judged(&self, notification: &Notification<'_>, verdict: Verdict) {
+        let _ = (notification, verdict);
+    }
+
     /// The last of the initial adds has been handed over (there may have been none). Called once.
     fn on_initial_list_end(&self) {}
 
@@ -35,7 +50,8 @@ pub trait Listener: Send + Sync {
         None
     }
 
-    /// Called after each call with its duration on the thread of the informer, for accounting.
+    /// Called after each call with its duration on the thread of the informer, for accounting. A judgement that it shares with
+    /// other listeners is told to one of them, in turns.
     fn took(&self, _time: Duration) {}
 
     /// How many changes it holds that were not dealt with yet; shown by the admin pages.

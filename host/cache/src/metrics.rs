@@ -113,7 +113,7 @@ pub struct InformerMetrics {
     pub listeners: usize,
     /// Changes that listeners hold and have not dealt with, over all of them.
     pub listener_depth: usize,
-    /// Changes told to listeners (one for each listener).
+    /// Calls of listeners, for changes and for initial objects.
     pub notifications_total: u64,
     /// Calls of listeners that panicked.
     pub listener_panics_total: u64,

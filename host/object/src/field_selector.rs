@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::field_values::FieldValues;
 use crate::object::Object;
 use crate::pointer::{self, json_string};
 
@@ -66,7 +67,17 @@ impl FieldSelector {
     /// Whether the object meets every requirement.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {
-        self.requirements.iter().all(|r| (field(object, &r.field) == r.value) == r.equal)
+        self.meets(|path| field(object, path))
+    }
+
+    /// As [`matches`](Self::matches), with values that others may have read before.
+    #[must_use]
+    pub fn matches_values(&self, values: &FieldValues<'_>) -> bool {
+        self.meets(|path| values.field(path))
+    }
+
+    fn meets<'a>(&self, value: impl Fn(&str) -> Cow<'a, str>) -> bool {
+        self.requirements.iter().all(|r| (value(&r.field) == r.value) == r.equal)
     }
 }
 
@@ -76,7 +87,8 @@ fn server_field(group: &str, kind: &str, field: &str) -> Option<(&'static str, &
     row.map(|(.., path, absent)| (*path, *absent))
 }
 
-fn field<'a>(object: &'a Object, path: &str) -> Cow<'a, str> {
+/// The value of a field on the server; empty when it is absent.
+pub(crate) fn field<'a>(object: &'a Object, path: &str) -> Cow<'a, str> {
     match path {
         "metadata.name" => Cow::Borrowed(object.name()),
         "metadata.namespace" => Cow::Borrowed(object.namespace().unwrap_or_default()),

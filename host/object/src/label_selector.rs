@@ -45,6 +45,15 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
+    /// Labels that every object has which matches, each with its possible values; none if it may have any value.
+    pub fn required(&self) -> impl Iterator<Item = (&str, Option<&[String]>)> {
+        self.requirements.iter().filter_map(|r| match &r.operator {
+            Operator::In(values) => Some((r.label.as_str(), Some(values.as_slice()))),
+            Operator::Exists | Operator::Greater(_) | Operator::Less(_) => Some((r.label.as_str(), None)),
+            Operator::Absent | Operator::NotIn(_) => None,
+        })
+    }
+
     /// Whether the object's labels meet every requirement.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {
@@ -317,6 +326,15 @@ mod tests {
         {
             assert!(!matches(no), "{no}");
         }
+    }
+
+    #[test]
+    fn labels_that_may_be_absent_are_not_required() {
+        let selector: LabelSelector =
+            "app=web,tier in (a,b),x,size>4,!old,env!=prod,y notin (z)".parse().unwrap();
+        let required: Vec<_> =
+            selector.required().map(|(name, values)| (name, values.map(<[_]>::len))).collect();
+        assert_eq!(required, [("app", Some(1)), ("tier", Some(2)), ("x", None), ("size", None)]);
     }
 
     #[test]

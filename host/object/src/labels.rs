@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::members::{members, string_map};
 use crate::pointer;
-use crate::scan::has_escapes;
+use crate::scan::{JsonCursor, MemberName, ScanError, has_escapes};
 
 /// The labels of an object in the form in which it stores them.
 #[derive(Clone, Copy)]
@@ -35,6 +35,25 @@ impl<'a> Labels<'a> {
             Self::Pairs { shared, own } => {
                 let mut pairs = shared.iter().map(AsRef::as_ref).chain(own.split_terminator(END)).map(parts);
                 pairs.find(|(known, _)| *known == name).map(|(_, value)| Cow::Borrowed(value))
+            }
+        }
+    }
+
+    /// Calls `found` with the name and value of each label that has a string as its value.
+    pub(crate) fn each(self, mut found: impl FnMut(&str, &str)) {
+        match self {
+            Self::Json(None) => {}
+            Self::Json(Some(json)) => {
+                // What precedes a scan error has been found, as in a search for one label.
+                let _ = each_member(json, |name, value| {
+                    if let (Some(name), Some(value)) = (name.unescaped(), pointer::json_string(value)) {
+                        found(&name, &value);
+                    }
+                });
+            }
+            Self::Pairs { shared, own } => {
+                let pairs = shared.iter().map(AsRef::as_ref).chain(own.split_terminator(END)).map(parts);
+                pairs.for_each(|(name, value)| found(name, value));
             }
         }
     }
@@ -120,6 +139,17 @@ impl<'a> Labels<'a> {
     }
 }
 
+/// Calls `found` with the name and the JSON text of each member of an object.
+fn each_member<'a>(json: &'a str, mut found: impl FnMut(&MemberName<'a>, &'a str)) -> Result<(), ScanError> {
+    let mut cursor = JsonCursor::new(json.as_bytes());
+    let mut member = cursor.first_member()?;
+    while let Some(name) = member {
+        found(&name, &json[cursor.closed_value()?]);
+        member = cursor.next_member()?;
+    }
+    Ok(())
+}
+
 /// Splits a pair into name and value.
 fn parts(pair: &str) -> (&str, &str) {
     pair.split_once(SEPARATOR).unwrap_or((pair, ""))
@@ -131,6 +161,27 @@ mod tests {
 
     fn own(json: &str) -> Option<String> {
         Labels::Json(Some(json)).lines()
+    }
+
+    #[test]
+    fn each_label_that_can_be_read_is_found() {
+        let all = |labels: Labels<'_>| {
+            let mut found = Vec::new();
+            labels.each(|name, value| found.push((name.to_owned(), value.to_owned())));
+            found
+        };
+        // Where one value is no string, the others can still be read.
+        let json = Labels::Json(Some(r#"{"a":"1","b" : "x\u0026y","\u0063":"3","n":4,"z":""}"#));
+        let shared: Vec<Arc<str>> = vec!["c\"3".into(), "a\"1".into()];
+        let pairs = Labels::Pairs { shared: &shared, own: "b\"x&y\nz\"\n" };
+        for labels in [json, pairs] {
+            let mut found = all(labels);
+            found.sort();
+            let wanted = [("a", "1"), ("b", "x&y"), ("c", "3"), ("z", "")];
+            assert_eq!(found, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            assert!(found.iter().all(|(name, value)| labels.get(name).as_deref() == Some(value)));
+        }
+        assert_eq!((all(Labels::Json(None)), all(Labels::Json(Some("null")))), (vec![], vec![]));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! * [`Gvk`], [`Gvr`]: kinds and resources.
 //! * [`LabelSelector`], [`FieldSelector`]: the selector grammars of the API, matched locally.
 //! * [`Pointer`]: JSON pointers with `[*]`, evaluated on the bytes.
+//! * [`FieldValues`]: the values that many readers ask of one object, each read once.
 //! * [`human_duration`]: durations as `kubectl get` prints them.
 //! * [`Projection`]: the set of fields that are kept of an object; [`PARTIAL_ANNOTATION`] marks a body that lacks
 //!   fields.
@@ -19,6 +20,7 @@ mod decode;
 mod dictionary;
 mod families;
 mod field_selector;
+mod field_values;
 mod human_duration;
 mod key;
 mod kind;
@@ -37,6 +39,7 @@ mod short_text;
 pub use decode::DecodeError;
 pub use dictionary::Dictionary;
 pub use field_selector::{FieldSelector, FieldSelectorError};
+pub use field_values::FieldValues;
 pub use human_duration::human_duration;
 pub use key::{KeyError, ObjectKey};
 pub use kind::{Gvk, Gvr, KindError};

@@ -316,6 +316,12 @@ impl Object {
         self.held.labels().get(name)
     }
 
+    /// Calls `found` with name and value of each label for which [`label`](Self::label) has a value, in no order. Of a label
+    /// that the JSON has twice, which the API server never sends, it gets both values.
+    pub fn each_label(&self, found: impl FnMut(&str, &str)) {
+        self.held.labels().each(found);
+    }
+
     /// All annotations.
     #[must_use]
     pub fn annotations(&self) -> BTreeMap<Cow<'_, str>, Cow<'_, str>> {

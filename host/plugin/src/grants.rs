@@ -528,6 +528,12 @@ mod tests {
                     prop_assert_eq!(visible.sees(&key), grants.may_see("get", "", "pods", &key), "{}", key);
                     prop_assert!(!visible.sees_all() || visible.sees(&key));
                     prop_assert!(!visible.sees_nothing() || !visible.sees(&key));
+                    let covers = |(of, named): (Option<&str>, Option<&str>)| {
+                        of.is_none_or(|of| of == namespace.unwrap_or_default())
+                            && named.is_none_or(|named| named == name)
+                    };
+                    let covered = visible.scopes().is_none_or(|mut scopes| scopes.any(covers));
+                    prop_assert_eq!(covered, visible.sees(&key), "{}", key);
                     let scope = grants.scope("get", "", "pods", namespace.is_some());
                     let in_scope = match scope {
                         Scope::None => false,

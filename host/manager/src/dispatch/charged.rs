@@ -1,10 +1,11 @@
 //! [`Charged`]: a listener whose calls are charged to its plugin. Filters, predicates and mappings of a watch run on the thread
-//! of the informer, for every change, so a plugin with many watches costs the host time also when no guest is called.
+//! of the informer, for every change, so a plugin with many watches costs the host time also when no guest is called. What
+//! plugins with equal watches share is charged to one of them, in turns.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_cache::Listener;
+use pilothouse_cache::{Interest, Listener, Notification, Verdict};
 use pilothouse_object::{Object, ObjectKey};
 use tokio::sync::watch;
 
@@ -27,6 +28,14 @@ impl Listener for Charged {
 
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, final_state_unknown: bool) {
         self.listener.on_delete(key, object, final_state_unknown);
+    }
+
+    fn interest(&self) -> Option<Interest> {
+        self.listener.interest()
+    }
+
+    fn on_judged(&self, notification: &Notification<'_>, verdict: Verdict) {
+        self.listener.on_judged(notification, verdict);
     }
 
     fn on_initial_list_end(&self) {

@@ -10,15 +10,16 @@
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock, Weak};
 
-use pilothouse_cache::{EventFilter as _, Listener};
-use pilothouse_object::{Object, ObjectKey};
-use pilothouse_plugin::{KeyMap, Predicate};
+use pilothouse_cache::{EventFilter as _, Interest, Judge as _, Listener, Notification, Verdict};
+use pilothouse_object::{FieldValues, Object, ObjectKey};
+use pilothouse_plugin::KeyMap;
 use pilothouse_workqueue::Priority;
 
 use crate::dispatch::backfill::Sweep;
 use crate::dispatch::leadership_gate::LeadershipGate;
-use crate::dispatch::mapping::{self, Filter, Seen};
+use crate::dispatch::mapping;
 use crate::dispatch::reasons::Reasons;
+use crate::dispatch::selection::Selection;
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::warnings::{DataLimit, Warnings};
 
@@ -31,8 +32,7 @@ const MOST_SCANNED: usize = 32;
 /// Turns changes into keys.
 pub(crate) struct Mapper {
     pub(crate) gate: Arc<LeadershipGate>,
-    pub(crate) filter: Filter,
-    pub(crate) predicates: Vec<Predicate>,
+    pub(crate) selection: Selection,
     pub(crate) maps: Vec<Mapping>,
     pub(crate) bound: KeyBound,
     /// The kinds of which all keys are wanted at a change; set when all mappers of the generation are there.
@@ -69,11 +69,11 @@ impl Mapper {
 
     /// Calls `found` with the keys of an object. A change of the object itself has a reason of its own there; elsewhere it is
     /// `owned`.
-    fn keys(&self, object: &Object, own: Reasons, found: &mut dyn FnMut(ObjectKey, Reasons)) {
+    fn keys(&self, values: &FieldValues<'_>, own: Reasons, found: &mut dyn FnMut(ObjectKey, Reasons)) {
         let mut count = 0_usize;
         for Mapping { map, namespaced_owner } in &self.maps {
             let reason = if matches!(map, KeyMap::Itself) { own } else { Reasons::OWNED };
-            mapping::keys(map, *namespaced_owner, object, &mut |key| {
+            mapping::keys(map, *namespaced_owner, values, &mut |key| {
                 count += 1;
                 if count <= self.bound.most {
                     found(key, reason);
@@ -82,18 +82,18 @@ impl Mapper {
         }
         if count > self.bound.most {
             let KeyBound { most, subject, warnings } = &self.bound;
-            warnings.exceeded(DataLimit::MappedKeys, *most, subject, object.key());
+            warnings.exceeded(DataLimit::MappedKeys, *most, subject, values.object().key());
         }
     }
 
-    fn add(&self, object: &Object, own: Reasons, priority: Priority) {
-        self.keys(object, own, &mut |key, reason| self.gate.add(key, reason, priority));
+    fn add(&self, values: &FieldValues<'_>, own: Reasons, priority: Priority) {
+        self.keys(values, own, &mut |key, reason| self.gate.add(key, reason, priority));
         self.sweep();
     }
 
     /// Adds the keys of an object that the cache does not show any more.
-    fn add_gone(&self, object: &Object) {
-        self.keys(object, Reasons::DELETED, &mut |key, reason| self.gate.add_deleted(key, reason));
+    fn add_gone(&self, values: &FieldValues<'_>) {
+        self.keys(values, Reasons::DELETED, &mut |key, reason| self.gate.add_deleted(key, reason));
     }
 
     /// Has all keys of the kinds queued that a change maps to. A standby queues all when its term begins.
@@ -108,9 +108,9 @@ impl Mapper {
     /// Queues the keys of cached objects, as if they were listed for the first time, and returns their number. The gate is
     /// open. A key that waits for its time runs now, and not again then.
     pub(crate) fn queue_all(&self, objects: impl Iterator<Item = Object>, reason: Reasons) -> usize {
-        self.queue_each(objects, |object, found| {
-            if Predicate::all_pass_add(&self.predicates, object, false) {
-                self.keys(object, reason, found);
+        self.queue_each(objects, |values, found| {
+            if self.selection.takes(values) {
+                self.keys(values, reason, found);
             }
         })
     }
@@ -118,17 +118,23 @@ impl Mapper {
     /// Queues the own keys of cached objects, because of a change elsewhere: predicates and further maps of this watch are about
     /// changes of its own objects.
     pub(crate) fn queue_own(&self, objects: impl Iterator<Item = Object>) -> usize {
-        self.queue_each(objects, |object, found| found(object.key().clone(), Reasons::OWNED))
+        self.queue_each(objects, |values, found| {
+            if self.selection.filter.shows_values(values) {
+                found(values.object().key().clone(), Reasons::OWNED);
+            }
+        })
     }
 
     fn queue_each(
         &self,
         objects: impl Iterator<Item = Object>,
-        mut keys: impl FnMut(&Object, &mut dyn FnMut(ObjectKey, Reasons)),
+        mut keys: impl FnMut(&FieldValues<'_>, &mut dyn FnMut(ObjectKey, Reasons)),
     ) -> usize {
         let mut portion = Portion { gate: &self.gate, keys: Vec::new(), count: 0 };
-        for object in objects.filter(|object| self.filter.shows(object)) {
-            keys(&object, &mut |key, reason| portion.keys.push((key, reason, Priority::LOW)));
+        for object in objects {
+            keys(&FieldValues::new(&object), &mut |key, reason| {
+                portion.keys.push((key, reason, Priority::LOW))
+            });
             // Workers have taken up the first of them by the time the last is found.
             if portion.keys.len() >= ADDED_AT_ONCE {
                 portion.queue();
@@ -160,36 +166,19 @@ impl Drop for Portion<'_> {
     }
 }
 
-impl Listener for Mapper {
-    fn on_add(&self, object: &Object, is_in_initial_list: bool) {
-        // The keys of objects that were there before are added little by little (`backfill.rs`).
-        if !is_in_initial_list
-            && self.filter.shows(object)
-            && Predicate::all_pass_add(&self.predicates, object, false)
-        {
-            self.add(object, Reasons::ADDED, Priority::NORMAL);
+impl Mapper {
+    /// Takes a change that was judged for no other listener.
+    fn take(&self, notification: &Notification<'_>) {
+        if let Some(verdict) = self.selection.judge(notification) {
+            self.on_judged(notification, verdict);
         }
     }
 
-    fn on_update(&self, old: &Object, new: &Object, is_sync: bool) {
-        if is_sync {
-            if self.filter.shows(new) && Predicate::all_pass_update(&self.predicates, Some(old), new) {
-                self.add(new, Reasons::RESYNC, Priority::LOW);
-            }
-            return;
-        }
-        let seen = self.filter.update(old, new);
-        let (own, passes) = match seen {
-            Seen::Nothing => return,
-            Seen::Added => (Reasons::ADDED, Predicate::all_pass_add(&self.predicates, new, false)),
-            Seen::Deleted => (Reasons::DELETED, Predicate::all_pass_delete(&self.predicates, Some(old))),
-            Seen::Updated => (Reasons::UPDATED, Predicate::all_pass_update(&self.predicates, Some(old), new)),
-        };
-        if !passes {
-            return;
-        }
+    /// An object changed, came into view or went out of it.
+    fn update(&self, old: &FieldValues<'_>, new: &FieldValues<'_>, verdict: Verdict) {
+        let own = if verdict == Verdict::Added { Reasons::ADDED } else { Reasons::UPDATED };
         let only_itself = matches!(self.maps[..], [Mapping { map: KeyMap::Itself, .. }]);
-        if seen == Seen::Deleted {
+        if verdict == Verdict::Deleted {
             self.add_gone(new);
             if !only_itself {
                 self.add_gone(old);
@@ -198,7 +187,7 @@ impl Listener for Mapper {
             return;
         }
         if only_itself {
-            self.gate.add(new.key().clone(), own, Priority::NORMAL);
+            self.gate.add(new.object().key().clone(), own, Priority::NORMAL);
             return;
         }
         let mut present = Vec::new();
@@ -220,21 +209,17 @@ impl Listener for Mapper {
         self.sweep();
     }
 
-    fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, _: bool) {
+    fn delete(&self, key: &ObjectKey, last: Option<&FieldValues<'_>>, verdict: Verdict) {
         let itself = self.maps_itself();
-        let is_shown = object.map_or_else(|| self.filter.shows_key(key), |object| self.filter.shows(object));
-        if !is_shown {
-            return;
-        }
         if itself {
             // Failures of an object that is gone say nothing about another of that name.
             self.gate.queue().forget(key);
         }
-        if !Predicate::all_pass_delete(&self.predicates, object) {
+        if verdict == Verdict::Forgotten {
             return;
         }
-        match object {
-            Some(object) => self.add_gone(object),
+        match last {
+            Some(last) => self.add_gone(last),
             // Without a last state only its own key is sure.
             None if itself => self.gate.add_deleted(key.clone(), Reasons::DELETED),
             None => {}
@@ -243,250 +228,36 @@ impl Listener for Mapper {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
-
-    use pilothouse_workqueue::Queue;
-    use prometheus_client::metrics::gauge::Gauge;
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    use super::*;
-    use crate::observe::host_events::HostEvents;
-    use pilothouse_plugin::{Grants, Rule};
-
-    /// A mapper of pods with these labels, and its queue.
-    fn mapper(labels: &str, map: KeyMap, open: bool) -> (Mapper, Queue<ObjectKey, Reasons>) {
-        limited(labels, map, open, 1_000)
+impl Listener for Mapper {
+    fn on_add(&self, object: &Object, is_in_initial_list: bool) {
+        self.take(&Notification::added(object, is_in_initial_list));
     }
 
-    fn limited(labels: &str, map: KeyMap, open: bool, most: usize) -> (Mapper, Queue<ObjectKey, Reasons>) {
-        let queue: Queue<ObjectKey, Reasons> = Queue::new();
-        let rule = Rule {
-            groups: vec![String::new()],
-            resources: vec!["pods".into()],
-            verbs: vec!["watch".into()],
-            namespaces: vec!["*".into()],
-            names: Vec::new(),
-        };
-        let filter = Filter {
-            visible: Grants::new(vec![rule]).visibility("watch", "", "pods"),
-            rights: Default::default(),
-            namespaces: Vec::new(),
-            labels: labels.parse().unwrap(),
-            fields: pilothouse_object::FieldSelector::default(),
-            elsewhere: Arc::default(),
-        };
-        let name = Arc::from("p");
-        let reporter = Arc::new(HostEvents::default().of(Arc::clone(&name)));
-        let warnings = Arc::new(Warnings::new(Arc::clone(&name), reporter, Default::default()));
-        let gate = if open {
-            LeadershipGate::opened(&name, &queue)
-        } else {
-            LeadershipGate::closed(&name, &queue, Gauge::default())
-        };
-        let mapper = Mapper {
-            gate: Arc::new(gate),
-            filter,
-            predicates: Vec::new(),
-            maps: vec![Mapping { map, namespaced_owner: true }],
-            sweeps: OnceLock::new(),
-            bound: KeyBound { most, subject: "watch of v1/Pod".to_owned(), warnings },
-        };
-        (mapper, queue)
+    fn on_update(&self, old: &Object, new: &Object, is_sync: bool) {
+        self.take(&Notification::updated(old, new, is_sync));
     }
 
-    fn pod(name: &str, app: &str, tier: &str, version: usize) -> Object {
-        let json = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "namespace": "ns", "name": name, "uid": name, "resourceVersion": version.to_string(),
-                "labels": {"app": app, "tier": tier},
-            },
-        });
-        Object::decode(json.to_string().as_bytes()).unwrap()
+    fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, final_state_unknown: bool) {
+        self.take(&Notification::deleted(key, object, final_state_unknown));
     }
 
-    fn drain(queue: &Queue<ObjectKey, Reasons>) -> BTreeMap<String, (Vec<&'static str>, Priority)> {
-        let mut drained = BTreeMap::new();
-        while let Some(item) = queue.try_get() {
-            drained
-                .insert(item.key.to_string(), (item.payload.of_contract().names().collect(), item.priority));
-            queue.done(item);
-        }
-        drained
+    fn interest(&self) -> Option<Interest> {
+        Some(self.selection.interest())
     }
 
-    fn by_app() -> KeyMap {
-        KeyMap::Label { name: "app".into(), same_namespace: true }
-    }
-
-    #[test]
-    fn the_failures_of_an_object_go_with_it() {
-        let (mapper, queue) = mapper("", KeyMap::Itself, true);
-        let key: ObjectKey = "ns/p".parse().unwrap();
-        for _ in 0..3 {
-            queue.add_rate_limited(key.clone(), Reasons::ASKED, Priority::NORMAL);
-        }
-        assert_eq!(queue.num_requeues(&key), 3);
-        mapper.on_delete(&key, None, true);
-        assert_eq!(queue.num_requeues(&key), 0);
-        let item = queue.try_get().expect("the deletion is told");
-        let reasons: Vec<_> = item.payload.of_contract().names().collect();
-        assert_eq!((item.key, reasons, item.priority), (key, vec!["deleted", "requeued"], Priority::NORMAL));
-        assert_eq!(queue.len_delayed(), 0, "one run for the deletion and the retry");
-    }
-
-    #[test]
-    fn an_update_adds_the_keys_of_the_old_and_the_new_state() {
-        let (mapper, queue) = mapper("", by_app(), true);
-        mapper.on_update(&pod("x", "a", "", 1), &pod("x", "b", "", 2), false);
-        let owned = || (vec!["owned"], Priority::NORMAL);
-        assert_eq!(drain(&queue), [("ns/a".to_owned(), owned()), ("ns/b".to_owned(), owned())].into());
-    }
-
-    #[test]
-    fn a_standby_adds_nothing_until_its_term_begins_and_then_what_went_and_what_is_there() {
-        let (mapper, queue) = mapper("tier=web", KeyMap::Itself, false);
-        let there = pod("there", "a", "web", 1);
-        mapper.on_add(&there, true);
-        mapper.on_add(&pod("goes", "a", "web", 2), false);
-        mapper.on_delete(&"ns/goes".parse().unwrap(), Some(&pod("goes", "a", "web", 3)), false);
-        mapper.on_update(&pod("leaves", "a", "web", 4), &pod("leaves", "a", "db", 5), false);
-        mapper.on_update(&there, &there, true);
-        mapper.on_delete(&"ns/unseen".parse().unwrap(), Some(&pod("unseen", "a", "db", 6)), false);
-        assert_eq!(drain(&queue), BTreeMap::new());
-        assert_eq!(mapper.gate.open(), Some(2));
-        assert_eq!(mapper.queue_all([there, pod("leaves", "a", "db", 5)].into_iter(), Reasons::ADDED), 1);
-        let wanted = [
-            ("ns/goes", "deleted", Priority::NORMAL),
-            ("ns/leaves", "deleted", Priority::NORMAL),
-            ("ns/there", "added", Priority::LOW),
-        ];
-        let wanted = wanted.map(|(key, reason, priority)| (key.to_owned(), (vec![reason], priority)));
-        assert_eq!(drain(&queue), wanted.into());
-    }
-
-    #[test]
-    fn a_key_of_a_cached_object_that_waits_for_its_time_runs_once() {
-        let (mapper, queue) = mapper("", KeyMap::Itself, true);
-        queue.add_after(
-            "ns/x".parse().unwrap(),
-            Reasons::ASKED,
-            Priority::NORMAL,
-            std::time::Duration::from_secs(60),
-        );
-        assert_eq!(queue.len_delayed(), 1);
-        mapper.queue_all([pod("x", "a", "", 1)].into_iter(), Reasons::ADDED);
-        assert_eq!(
-            drain(&queue),
-            [("ns/x".to_owned(), (vec!["added", "requeued"], Priority::NORMAL))].into()
-        );
-        assert_eq!(queue.len_delayed(), 0);
-    }
-
-    fn with_refs(count: usize, from: usize) -> Object {
-        let refs: Vec<String> = (from..from + count).map(|n| format!("k{n}")).collect();
-        let json = json!({
-            "apiVersion": "v1", "kind": "Pod", "spec": {"refs": refs},
-            "metadata": {"namespace": "ns", "name": "x", "uid": "x", "resourceVersion": from.to_string()},
-        });
-        Object::decode(json.to_string().as_bytes()).unwrap()
-    }
-
-    fn by_refs() -> KeyMap {
-        KeyMap::Field { path: "/spec/refs/[*]".parse().unwrap(), same_namespace: true }
-    }
-
-    /// On both sides of the number above which a set compares.
-    #[test]
-    fn an_update_of_many_keys_adds_each_of_both_states_once() {
-        for count in [MOST_SCANNED, MOST_SCANNED + 1, 900] {
-            let (mapper, queue) = mapper("", by_refs(), true);
-            mapper.on_update(&with_refs(count, 0), &with_refs(count, 10), false);
-            let keys: BTreeSet<String> = drain(&queue).into_keys().collect();
-            assert_eq!(keys, (0..count + 10).map(|n| format!("ns/k{n}")).collect(), "{count}");
-        }
-    }
-
-    #[test]
-    fn an_object_maps_to_a_bounded_number_of_keys_and_a_warning_says_so() {
-        let (mapper, queue) = limited("", by_refs(), true, 50);
-        mapper.on_add(&with_refs(50, 0), false);
-        assert_eq!((drain(&queue).len(), mapper.bound.warnings.texts()), (50, vec![]));
-        mapper.on_add(&with_refs(100_000, 0), false);
-        assert_eq!(drain(&queue).len(), 50);
-        let warned = mapper.bound.warnings.texts().join("");
-        assert!(warned.contains("watch of v1/Pod: object ns/x exceeds limits.mappedKeys (50)"), "{warned}");
-    }
-
-    #[test]
-    fn a_standby_remembers_the_keys_that_an_object_has_no_longer() {
-        let (mapper, queue) = mapper("", by_app(), false);
-        mapper.on_update(&pod("x", "a", "", 1), &pod("x", "b", "", 2), false);
-        assert_eq!(mapper.gate.open(), Some(1));
-        assert_eq!(drain(&queue), [("ns/a".to_owned(), (vec!["owned"], Priority::NORMAL))].into());
-    }
-
-    proptest! {
-        /// Beside a mapper that adds all the time: whatever that one adds is added by the one that stands by at first, when
-        /// its term begins, unless two turns came in between; and nothing before.
-        #[test]
-        fn whatever_changed_or_went_lately_is_added_when_the_term_begins(
-            steps in prop::collection::vec((0_usize..5, 0_usize..9, 0_usize..3, any::<bool>()), 1..60),
-            begins in 0_usize..60,
-            itself: bool,
-        ) {
-            let map = || if itself { KeyMap::Itself } else { by_app() };
-            let (always, all) = mapper("tier=web", map(), true);
-            let (standby, queue) = mapper("tier=web", map(), false);
-            let mut cache: BTreeMap<String, Object> = BTreeMap::new();
-            let (mut young, mut old) = (BTreeSet::new(), BTreeSet::new());
-            let mut begun = false;
-            for (version, (number, action, app, web)) in steps.iter().enumerate() {
-                let name = format!("x{number}");
-                let new = pod(&name, ["a", "b", "c"][*app], if *web { "web" } else { "db" }, version);
-                let tell = |change: &dyn Fn(&Mapper)| [&always, &standby].into_iter().for_each(change);
-                if begins == version {
-                    standby.gate.open();
-                    standby.queue_all(cache.values().cloned(), Reasons::ADDED);
-                    begun = true;
-                }
-                match (action, cache.get(&name).cloned()) {
-                    (0, _) => {
-                        standby.gate.rotate();
-                        // What is still there is found whenever it changed.
-                        old = std::mem::take(&mut young);
-                    }
-                    (1..4, Some(held)) => {
-                        cache.remove(&name);
-                        tell(&|mapper| mapper.on_delete(held.key(), Some(&held), false));
-                    }
-                    (_, Some(held)) => {
-                        cache.insert(name, new.clone());
-                        tell(&|mapper| mapper.on_update(&held, &new, false));
-                    }
-                    (_, None) => {
-                        cache.insert(name, new.clone());
-                        tell(&|mapper| mapper.on_add(&new, false));
-                    }
-                }
-                young.extend(drain(&all).into_keys());
-                prop_assert!(begun || queue.is_empty());
+    fn on_judged(&self, notification: &Notification<'_>, verdict: Verdict) {
+        match notification {
+            Notification::Added { object, .. } => self.add(object, Reasons::ADDED, Priority::NORMAL),
+            Notification::Updated { new, is_sync: true, .. } => {
+                self.add(new, Reasons::RESYNC, Priority::LOW);
             }
-            if !begun {
-                standby.gate.open();
-                standby.queue_all(cache.values().cloned(), Reasons::ADDED);
-            }
-            let added: BTreeSet<String> = drain(&queue).into_keys().collect();
-            // Turns after the begin change nothing.
-            let lately: BTreeSet<String> = young.union(&old).cloned().collect();
-            prop_assert!(lately.is_subset(&added), "{lately:?} are not all in {added:?}");
-            let visible: Vec<_> = cache.values().filter(|object| standby.filter.shows(object)).cloned().collect();
-            let (fresh, there) = mapper("", map(), true);
-            fresh.queue_all(visible.into_iter(), Reasons::ADDED);
-            prop_assert!(drain(&there).into_keys().all(|key| added.contains(&key)));
+            Notification::Updated { old, new, .. } => self.update(old, new, verdict),
+            Notification::Deleted { key, object, .. } => self.delete(key, object.as_ref(), verdict),
         }
     }
 }
+
+#[cfg(test)]
+mod lookup_tests;
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,11 @@
 //! one that goes out of view is deleted. Predicates judge the event that the filters show, and all must pass. Mappings to other
 //! keys give those of the old **and** the new object.
 
+use std::any::Any;
 use std::sync::Arc;
 
-use pilothouse_cache::{Event, EventFilter, InformerId};
-use pilothouse_object::{FieldSelector, LabelSelector, Object, ObjectKey, json_string};
+use pilothouse_cache::{Event, EventFilter, InformerId, Interest, Judge, Notification, Requirement, Verdict};
+use pilothouse_object::{FieldSelector, FieldValues, LabelSelector, Object, ObjectKey, json_string};
 use pilothouse_plugin::{KeyMap, Visibility, WatchSpec};
 
 use crate::access::Rights;
@@ -24,15 +25,6 @@ pub(crate) struct Filter {
     pub(crate) fields: FieldSelector,
     /// Other informers, whose listeners deliver the objects that they have.
     pub(crate) elsewhere: Arc<[InformerId]>,
-}
-
-/// An update as a filter shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
-    Nothing,
-    Added,
-    Updated,
-    Deleted,
 }
 
 impl Filter {
@@ -52,28 +44,41 @@ impl Filter {
         }
     }
 
-    pub(crate) fn update(&self, old: &Object, new: &Object) -> Seen {
-        match (self.shows(old), self.shows(new)) {
-            (true, true) => Seen::Updated,
-            (true, false) => Seen::Deleted,
-            (false, true) => Seen::Added,
-            (false, false) => Seen::Nothing,
+    /// The interest of a listener whose judge has a verdict only on what the filter shows.
+    pub(crate) fn interest_of(&self, judge: impl Judge) -> Interest {
+        let mut interest = Interest::new(judge);
+        if let Some(scopes) = self.visible.scopes() {
+            let required = |(namespace, name): (Option<&str>, Option<&str>)| match (namespace, name) {
+                (namespace, None) => Requirement::Namespace(namespace.unwrap_or_default().into()),
+                (None, Some(name)) => Requirement::Name(name.into()),
+                (Some(""), Some(name)) => Requirement::Key(name.into()),
+                (Some(namespace), Some(name)) => Requirement::Key([namespace, "/", name].concat().into()),
+            };
+            interest = interest.within(scopes.map(required));
         }
+        if !self.namespaces.is_empty() {
+            // Cluster-scoped objects are in none, and are shown.
+            let namespaces = self.namespaces.iter().map(String::as_str).chain([""]);
+            interest = interest.within(namespaces.map(|namespace| Requirement::Namespace(namespace.into())));
+        }
+        interest.with_labels(&self.labels).with_fields(&self.fields)
     }
 
     /// An event that another subscription took in, as this one shows it; none if it shows none of it.
     pub(crate) fn show(&self, event: Event) -> Option<Event> {
         match event {
-            Event::Updated { old: Some(old), new } => match self.update(&old, &new) {
-                Seen::Nothing => None,
-                Seen::Added => Some(Event::Added { object: new, initial: false, updated: false }),
-                Seen::Updated => Some(Event::Updated { old: Some(old), new }),
-                Seen::Deleted => Some(Event::Deleted {
-                    key: new.key().clone(),
-                    object: Some(old),
-                    final_state_unknown: false,
-                }),
-            },
+            Event::Updated { old: Some(old), new } => {
+                let verdict = self.verdict(&Notification::updated(&old, &new, false))?;
+                Some(match verdict {
+                    Verdict::Added => Event::Added { object: new, initial: false, updated: false },
+                    Verdict::Updated => Event::Updated { old: Some(old), new },
+                    Verdict::Deleted | Verdict::Forgotten => Event::Deleted {
+                        key: new.key().clone(),
+                        object: Some(old),
+                        final_state_unknown: false,
+                    },
+                })
+            }
             Event::Added { object: ref shown, .. } | Event::Updated { new: ref shown, .. } => {
                 self.shows(shown).then_some(event)
             }
@@ -99,7 +104,26 @@ impl EventFilter for Filter {
     }
 
     fn shows(&self, object: &Object) -> bool {
-        self.shows_key(object.key()) && self.labels.matches(object) && self.fields.matches(object)
+        self.shows_values(&FieldValues::new(object))
+    }
+
+    fn shows_values(&self, values: &FieldValues<'_>) -> bool {
+        let object = values.object();
+        self.shows_key(object.key()) && self.labels.matches(object) && self.fields.matches_values(values)
+    }
+
+    fn interest(&self) -> Option<Interest> {
+        Some(self.interest_of(self.clone()))
+    }
+}
+
+impl Judge for Filter {
+    fn judge(&self, notification: &Notification<'_>) -> Option<Verdict> {
+        self.verdict(notification)
+    }
+
+    fn is_equal(&self, other: &dyn Judge) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
     }
 }
 
@@ -107,12 +131,18 @@ impl EventFilter for Filter {
 /// mapping lives in namespaces. All keys of a kind are not an object's own, and are found elsewhere ([`Sweep`]).
 ///
 /// [`Sweep`]: crate::dispatch::backfill::Sweep
-pub(crate) fn keys(map: &KeyMap, namespaced_owner: bool, object: &Object, found: &mut dyn FnMut(ObjectKey)) {
+pub(crate) fn keys(
+    map: &KeyMap,
+    namespaced_owner: bool,
+    values: &FieldValues<'_>,
+    found: &mut dyn FnMut(ObjectKey),
+) {
+    let object = values.object();
     match map {
         KeyMap::Itself => found(object.key().clone()),
         KeyMap::Handler | KeyMap::AllKeys(_) => {}
         KeyMap::Owner { group, kind, controller_only } => {
-            for owner in object.owner_references() {
+            for owner in values.owner_references() {
                 let same_group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group) == group;
                 let counts = !controller_only || owner.controller == Some(true);
                 if same_group && owner.kind == *kind && counts {
@@ -131,11 +161,11 @@ pub(crate) fn keys(map: &KeyMap, namespaced_owner: bool, object: &Object, found:
                 value_key(&value, *same_namespace, object, found);
             }
         }
-        KeyMap::Field { path, same_namespace } => object.select(path, |raw| {
-            if let Some(value) = json_string(raw) {
+        KeyMap::Field { path, same_namespace } => {
+            for value in values.select(path).iter().filter_map(|raw| json_string(raw)) {
                 value_key(&value, *same_namespace, object, found);
             }
-        }),
+        }
     }
 }
 
@@ -171,7 +201,7 @@ mod tests {
 
     fn mapped(map: &KeyMap, namespaced: bool, object: &Object) -> Vec<String> {
         let mut out = Vec::new();
-        keys(map, namespaced, object, &mut |key| out.push(key.to_string()));
+        keys(map, namespaced, &FieldValues::new(object), &mut |key| out.push(key.to_string()));
         out
     }
 

@@ -13,6 +13,7 @@ pub(crate) mod mapping;
 pub(crate) mod pump;
 pub(crate) mod reasons;
 pub(crate) mod recording;
+pub(crate) mod selection;
 pub(crate) mod tombstones;
 pub(crate) mod worker;
 pub(crate) mod writes;

@@ -35,7 +35,7 @@ use parking_lot::Mutex;
 use pilothouse_cache::{Event, EventFilter as _, Ring};
 use pilothouse_engine::{self as engine, Failure, Fault};
 use pilothouse_executor::yield_after_slice;
-use pilothouse_object::{Gvk, ObjectKey};
+use pilothouse_object::{FieldValues, Gvk, Object, ObjectKey};
 use pilothouse_plugin::Predicate;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -546,12 +546,17 @@ impl Pump {
             return None;
         }
         let all = &self.spec.predicates;
+        let values = |object: &'a Option<Object>| object.as_ref().map(FieldValues::new);
         // One that was told in vain may be merged with its opposite, and look as if nothing had changed.
         let passes = self.retries.is_failing(event.key())
             || match event {
-                Event::Added { object, updated, .. } => Predicate::all_pass_add(all, object, *updated),
-                Event::Updated { old, new } => Predicate::all_pass_update(all, old.as_ref(), new),
-                Event::Deleted { object, .. } => Predicate::all_pass_delete(all, object.as_ref()),
+                Event::Added { object, updated, .. } => {
+                    Predicate::all_pass_add(all, &FieldValues::new(object), *updated)
+                }
+                Event::Updated { old, new } => {
+                    Predicate::all_pass_update(all, values(old).as_ref(), &FieldValues::new(new))
+                }
+                Event::Deleted { object, .. } => Predicate::all_pass_delete(all, values(object).as_ref()),
             };
         passes.then_some(match event {
             Event::Added { object, initial, .. } => engine::Event::Added { object, initial: *initial },

@@ -27,6 +27,7 @@ use crate::dispatch::mapper::{KeyBound, Mapper, Mapping, Sweeps};
 use crate::dispatch::mapping::Filter;
 use crate::dispatch::pump::{FirstList, Pump, PumpSpec, Turn};
 use crate::dispatch::reasons::Reasons;
+use crate::dispatch::selection::Selection;
 use crate::dispatch::tombstones::MAX_TOMBSTONES;
 use crate::imports::plugin_imports::{KindView, PluginImports};
 use crate::lifecycle::generation::Generation;
@@ -287,13 +288,12 @@ fn listen_with_mapper(
     let filter = view.filter(watch, Arc::default());
     let informers: Vec<InformerId> = view.leases.iter().map(|lease| lease.id().clone()).collect();
     let is_same = |feed: &MapperFeed| {
-        feed.watch == *watch && feed.mapper.filter == filter && feed.informers == informers
+        feed.watch == *watch && feed.mapper.selection.filter == filter && feed.informers == informers
     };
     let is_known = before.iter().any(is_same);
     let mapper = Arc::new(Mapper {
         gate: Arc::clone(plugin.gate()),
-        filter,
-        predicates: watch.predicates.clone(),
+        selection: Selection { filter, predicates: watch.predicates.clone() },
         maps: watch.maps.iter().map(|map| mapping(map, &generation.imports)).collect(),
         sweeps: OnceLock::new(),
         bound: KeyBound {

@@ -4,7 +4,7 @@
 //! of a deleted object whose last state was missed, a change since an unknown state — is neither true nor false, also within
 //! `all`, `any` and `not`, and an event whose result is unknown passes: an event too many is harmless, one too few is not.
 
-use pilothouse_object::{Object, Pointer, json_string};
+use pilothouse_object::{FieldValues, Pointer, json_string};
 
 use super::text::{EventKindText, PredicateText};
 use super::{DescribeError, at_most, error, pointer};
@@ -50,28 +50,28 @@ pub struct EventKinds {
 
 /// An event, as predicates judge it.
 #[derive(Debug, Clone, Copy)]
-enum Judged<'a> {
-    Add(&'a Object),
-    Update(Option<&'a Object>, &'a Object),
-    Delete(Option<&'a Object>),
+enum Judged<'v, 'o> {
+    Add(&'v FieldValues<'o>),
+    Update(Option<&'v FieldValues<'o>>, &'v FieldValues<'o>),
+    Delete(Option<&'v FieldValues<'o>>),
 }
 
 impl Predicate {
     /// Whether an add passes all of them; `updated` if updates are merged into it, any of which may have passed.
     #[must_use]
-    pub fn all_pass_add(all: &[Self], object: &Object, updated: bool) -> bool {
+    pub fn all_pass_add(all: &[Self], object: &FieldValues<'_>, updated: bool) -> bool {
         all_pass(all, Judged::Add(object)) || (updated && Self::all_pass_update(all, None, object))
     }
 
     /// Whether an update passes all of them; `old` is none if that state is not known.
     #[must_use]
-    pub fn all_pass_update(all: &[Self], old: Option<&Object>, new: &Object) -> bool {
+    pub fn all_pass_update<'o>(all: &[Self], old: Option<&FieldValues<'o>>, new: &FieldValues<'o>) -> bool {
         all_pass(all, Judged::Update(old, new))
     }
 
     /// Whether a delete passes all of them; `last` is none if the last state is not known.
     #[must_use]
-    pub fn all_pass_delete(all: &[Self], last: Option<&Object>) -> bool {
+    pub fn all_pass_delete(all: &[Self], last: Option<&FieldValues<'_>>) -> bool {
         all_pass(all, Judged::Delete(last))
     }
 
@@ -86,30 +86,34 @@ impl Predicate {
     }
 
     /// Whether the event passes; none if that cannot be known.
-    fn judge(&self, event: Judged<'_>) -> Option<bool> {
-        let changed = |differ: &dyn Fn(&Object, &Object) -> bool| match event {
+    fn judge(&self, event: Judged<'_, '_>) -> Option<bool> {
+        let changed = |differ: &dyn Fn(&FieldValues<'_>, &FieldValues<'_>) -> bool| match event {
             Judged::Update(old, new) => old.map(|old| differ(old, new)),
             Judged::Add(_) | Judged::Delete(_) => Some(true),
         };
-        let object = match event {
+        let values = match event {
             Judged::Add(object) | Judged::Update(_, object) => Some(object),
             Judged::Delete(last) => last,
         };
         match self {
-            Self::GenerationChanged => changed(&|old, new| old.generation() != new.generation()),
-            Self::ResourceVersionChanged => {
-                changed(&|old, new| old.resource_version() != new.resource_version())
+            Self::GenerationChanged => {
+                changed(&|old, new| old.object().generation() != new.object().generation())
             }
-            Self::LabelsChanged => changed(&|old, new| !old.same_labels(new)),
-            Self::AnnotationsChanged => changed(&|old, new| !old.same_annotations(new)),
-            Self::FieldChanged(path) => changed(&|old, new| field_changed(path, old, new)),
+            Self::ResourceVersionChanged => {
+                changed(&|old, new| old.object().resource_version() != new.object().resource_version())
+            }
+            Self::LabelsChanged => changed(&|old, new| !old.object().same_labels(new.object())),
+            Self::AnnotationsChanged => changed(&|old, new| !old.object().same_annotations(new.object())),
+            Self::FieldChanged(path) => changed(&|old, new| old.select(path) != new.select(path)),
             Self::On(kinds) => Some(match event {
                 Judged::Add(_) => kinds.adds,
                 Judged::Update(..) => kinds.updates,
                 Judged::Delete(_) => kinds.deletes,
             }),
-            Self::FieldEquals(path, wanted) => object.map(|object| has_value(path, wanted, object)),
-            Self::FieldExists(path, wanted) => object.map(|object| has_any(path, object) == *wanted),
+            Self::FieldEquals(path, wanted) => values.map(|values| has_value(path, wanted, values)),
+            Self::FieldExists(path, wanted) => {
+                values.map(|values| !values.select(path).is_empty() == *wanted)
+            }
             Self::All(of) => decided(of, event, false),
             Self::Any(of) => decided(of, event, true),
             Self::Not(of) => of.judge(event).map(|passes| !passes),
@@ -117,12 +121,12 @@ impl Predicate {
     }
 }
 
-fn all_pass(all: &[Predicate], event: Judged<'_>) -> bool {
+fn all_pass(all: &[Predicate], event: Judged<'_, '_>) -> bool {
     all.iter().all(|predicate| predicate.judge(event) != Some(false))
 }
 
 /// `decisive` if one of them is, its opposite if all are that, else none.
-fn decided(of: &[Predicate], event: Judged<'_>, decisive: bool) -> Option<bool> {
+fn decided(of: &[Predicate], event: Judged<'_, '_>, decisive: bool) -> Option<bool> {
     let mut result = Some(!decisive);
     for predicate in of {
         match predicate.judge(event) {
@@ -134,32 +138,13 @@ fn decided(of: &[Predicate], event: Judged<'_>, decisive: bool) -> Option<bool> 
     result
 }
 
-fn field_changed(path: &Pointer, old: &Object, new: &Object) -> bool {
-    let mut before = Vec::new();
-    old.select(path, |value| before.push(value));
-    let mut after = Vec::with_capacity(before.len());
-    new.select(path, |value| after.push(value));
-    before != after
-}
-
-fn has_value(path: &Pointer, wanted: &serde_json::Value, object: &Object) -> bool {
-    let mut found = false;
-    object.select(path, |raw| {
-        found = found
-            || match wanted {
-                serde_json::Value::String(wanted) => json_string(raw).is_some_and(|value| value == *wanted),
-                // A string, list or object is none of the others, however long it is.
-                _ if raw.starts_with(['"', '[', '{']) => false,
-                wanted => serde_json::from_str::<serde_json::Value>(raw).is_ok_and(|value| value == *wanted),
-            };
-    });
-    found
-}
-
-fn has_any(path: &Pointer, object: &Object) -> bool {
-    let mut found = false;
-    object.select(path, |_| found = true);
-    found
+fn has_value(path: &Pointer, wanted: &serde_json::Value, values: &FieldValues<'_>) -> bool {
+    values.select(path).iter().any(|raw| match wanted {
+        serde_json::Value::String(wanted) => json_string(raw).is_some_and(|value| value == *wanted),
+        // A string, list or object is none of the others, however long it is.
+        _ if raw.starts_with(['"', '[', '{']) => false,
+        wanted => serde_json::from_str::<serde_json::Value>(raw).is_ok_and(|value| value == *wanted),
+    })
 }
 
 /// Maximum depth of predicates within predicates.
@@ -252,6 +237,8 @@ fn field(
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_object::Object;
+
     use super::*;
 
     fn pod(node: &str, label: &str) -> Object {
@@ -271,7 +258,7 @@ mod tests {
     fn predicates_compare_what_they_name() {
         let (a, b) = (pod("n1", "web"), pod("n2", "web"));
         let passes = |predicate: Predicate, old: &Object, new: &Object| {
-            Predicate::all_pass_update(&[predicate], Some(old), new)
+            Predicate::all_pass_update(&[predicate], Some(&FieldValues::new(old)), &FieldValues::new(new))
         };
         let field = |path: &str| Predicate::FieldChanged(path.parse().unwrap());
         assert!(passes(field("/spec/nodeName"), &a, &b));
@@ -300,7 +287,7 @@ mod tests {
             assert_eq!(Predicate::all_pass_delete(&parsed, None), passes, "{predicate}");
         }
         let changed = parsed(serde_json::json!([{"type": "labelsChanged"}])).unwrap();
-        assert!(Predicate::all_pass_update(&changed, None, &pod("n", "a")));
+        assert!(Predicate::all_pass_update(&changed, None, &FieldValues::new(&pod("n", "a"))));
     }
 
     /// Neither the add nor an update that is merged into it is lost, with `not` either.
@@ -319,7 +306,8 @@ mod tests {
             (serde_json::json!([adds, updates]), false, false),
         ] {
             let parsed = parsed(predicates.clone()).unwrap();
-            let passes = |updated| Predicate::all_pass_add(&parsed, &pod("n", "a"), updated);
+            let pod = pod("n", "a");
+            let passes = |updated| Predicate::all_pass_add(&parsed, &FieldValues::new(&pod), updated);
             assert_eq!((passes(false), passes(true)), (alone, merged), "{predicates}");
         }
     }

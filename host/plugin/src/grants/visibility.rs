@@ -66,6 +66,18 @@ impl Visibility {
         matches!(self.0.everywhere, Names::All)
     }
 
+    /// Scopes one of which covers each visible object: its namespace, empty for cluster-scoped objects, and its name; `None`
+    /// stands for any. `None` in their place if every object is visible.
+    #[must_use]
+    pub fn scopes(&self) -> Option<impl Iterator<Item = (Option<&str>, Option<&str>)>> {
+        let seen = &*self.0;
+        let places = [(None, &seen.everywhere), (Some(""), &seen.cluster)];
+        let namespaces = seen.namespaces.iter().map(|(namespace, names)| (Some(&**namespace), names));
+        let scopes = places.into_iter().chain(namespaces);
+        (!self.sees_all())
+            .then(|| scopes.flat_map(|(place, names)| names.iter().map(move |name| (place, name))))
+    }
+
     /// Whether another one has the same rules.
     #[must_use]
     pub fn sees_the_same_as(&self, other: &Self) -> bool {
@@ -88,6 +100,16 @@ impl Names {
             Self::Only(set) => set.extend(names.iter().map(|name| name.as_str().into())),
             Self::None => *self = Self::Only(names.iter().map(|name| name.as_str().into()).collect()),
         }
+    }
+
+    /// Each name, or `None` for all.
+    fn iter(&self) -> impl Iterator<Item = Option<&str>> {
+        let (all, only) = match self {
+            Self::None => (None, None),
+            Self::Only(names) => (None, Some(names)),
+            Self::All => (Some(None), None),
+        };
+        all.into_iter().chain(only.into_iter().flatten().map(|name| Some(&**name)))
     }
 
     fn holds(&self, name: &str) -> bool {

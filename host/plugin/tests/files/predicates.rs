@@ -1,6 +1,6 @@
 //! [`Predicate`] against the table that the SDK's `testing::World` is tested with, so that both judge alike.
 
-use pilothouse_object::Object;
+use pilothouse_object::{FieldValues, Object};
 use pilothouse_plugin::{Description, DescriptorLimits, Predicate, World};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -38,10 +38,12 @@ fn predicates_judge_as_those_of_the_sdk() {
         let description =
             Description::parse(document.to_string().as_bytes(), World::Reconciler, &limits).unwrap();
         let all = &description.watches[0].predicates;
-        let old = (!old.is_null()).then(|| object(&old));
+        let (old, new) = ((!old.is_null()).then(|| object(&old)), (!new.is_null()).then(|| object(&new)));
+        let old = old.as_ref().map(FieldValues::new);
+        let new = || FieldValues::new(new.as_ref().unwrap());
         let passes = match event.as_str() {
-            "add" => Predicate::all_pass_add(all, &object(&new), updated),
-            "update" => Predicate::all_pass_update(all, old.as_ref(), &object(&new)),
+            "add" => Predicate::all_pass_add(all, &new(), updated),
+            "update" => Predicate::all_pass_update(all, old.as_ref(), &new()),
             "delete" => Predicate::all_pass_delete(all, old.as_ref()),
             other => panic!("{name}: there is no event {other}"),
         };
