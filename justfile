@@ -32,6 +32,10 @@ full seed=`od -An -N4 -tu4 /dev/urandom | tr -d ' '`:
 bench name *args:
     cargo bench --workspace --bench {{name}} -- {{args}}
 
+# Figures of an event to a thousand plugins.
+dispatch *args:
+    cargo bench -p pilothouse-manager --features bench --bench dispatch -- {{args}}
+
 # Instructions an operation of the work queue takes, beside what was recorded; `just instructions --record` records.
 instructions *args:
     cargo bench -p pilothouse-workqueue --features valgrind --bench instructions -- {{args}}

@@ -85,7 +85,7 @@ impl<'a> Notification<'a> {
     pub fn key(&self) -> &'a ObjectKey {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } => object.object().key(),
-            Self::Deleted { key, .. } => *key,
+            Self::Deleted { key, .. } => key,
         }
     }
 

@@ -20,6 +20,8 @@
 //! | `leader_election` | whether this host is the leader |
 
 mod access;
+#[cfg(feature = "bench")]
+pub mod bench;
 mod dispatch;
 mod imports;
 mod leader_election;
