@@ -15,6 +15,7 @@ use crate::dispatch::mapper::{KeyBound, Mapper, Mapping};
 use crate::dispatch::mapping::Filter;
 use crate::dispatch::selection::Selection;
 use crate::observe::host_events::HostEvents;
+use crate::observe::metrics::PluginMetrics;
 use crate::observe::warnings::Warnings;
 
 /// A listener that turns changes into keys of a queue of its own.
@@ -41,7 +42,7 @@ impl MappedWatch {
             bound: KeyBound {
                 most: 1_000,
                 subject: format!("watch of {}", watch.kind),
-                warnings: Arc::new(Warnings::new(name, reporter, Default::default())),
+                warnings: Arc::new(Warnings::new(name, reporter, PluginMetrics::of_test())),
             },
             sweeps: OnceLock::new(),
         };

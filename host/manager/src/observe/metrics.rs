@@ -239,13 +239,6 @@ mod tests {
 
     use super::*;
 
-    impl PluginMetrics {
-        /// Those of a plugin of its own.
-        pub(crate) fn of_test() -> Arc<Self> {
-            Arc::new(Self::new(HostTime::default(), Arc::default()))
-        }
-    }
-
     #[tokio::test]
     async fn a_plugin_s_series_have_the_names_dashboards_know_and_go_with_it() {
         let metrics = Metrics::new();

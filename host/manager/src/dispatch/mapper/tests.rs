@@ -10,6 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::dispatch::mapping::Filter;
 use crate::observe::host_events::HostEvents;
+use crate::observe::metrics::PluginMetrics;
 use pilothouse_plugin::{Grants, Rule, Visibility};
 
 /// A mapper of pods with these labels, and its queue.
@@ -50,7 +51,7 @@ pub(super) fn selecting(
     let queue: Queue<ObjectKey, Reasons> = Queue::new();
     let name = Arc::from("p");
     let reporter = Arc::new(HostEvents::default().of(Arc::clone(&name)));
-    let warnings = Arc::new(Warnings::new(Arc::clone(&name), reporter, Default::default()));
+    let warnings = Arc::new(Warnings::new(Arc::clone(&name), reporter, PluginMetrics::of_test()));
     let gate = if open {
         LeadershipGate::opened(&name, &queue)
     } else {

@@ -82,6 +82,12 @@ pub(crate) struct PluginMetrics {
 }
 
 impl PluginMetrics {
+    /// Those of a plugin that no scrape shows, for tests and the benchmark of dispatch.
+    #[cfg(any(test, feature = "bench"))]
+    pub(crate) fn of_test() -> Arc<Self> {
+        Arc::new(Self::new(HostTime::default(), Arc::default()))
+    }
+
     pub(super) fn new(host_time: HostTime, guest: Arc<GuestMetrics>) -> Self {
         Self {
             success: AtomicCounter::default(),
