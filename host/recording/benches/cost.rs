@@ -63,7 +63,7 @@ async fn main() -> Result<()> {
             let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
             let began = usage::cpu();
             for call in 0..CALLS {
-                instance.reconcile(&request, call.into()).await?.ok().context("done")?;
+                instance.reconcile(&request, u64::from(call)).await?.ok().context("done")?;
             }
             plain.push(microseconds(began, CALLS));
             if secrets > 0 {

@@ -133,7 +133,7 @@ impl Mapper {
         let mut portion = Portion { gate: &self.gate, keys: Vec::new(), count: 0 };
         for object in objects {
             keys(&FieldValues::new(&object), &mut |key, reason| {
-                portion.keys.push((key, reason, Priority::LOW))
+                portion.keys.push((key, reason, Priority::LOW));
             });
             // Workers have taken up the first of them by the time the last is found.
             if portion.keys.len() >= ADDED_AT_ONCE {

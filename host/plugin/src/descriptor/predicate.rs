@@ -112,7 +112,7 @@ impl Predicate {
             }),
             Self::FieldEquals(path, wanted) => values.map(|values| has_value(path, wanted, values)),
             Self::FieldExists(path, wanted) => {
-                values.map(|values| !values.select(path).is_empty() == *wanted)
+                values.map(|values| values.select(path).is_empty() != *wanted)
             }
             Self::All(of) => decided(of, event, false),
             Self::Any(of) => decided(of, event, true),
