@@ -1,13 +1,14 @@
 // The peers written in Go of the benchmarks, and the server that all clients of the benchmarks read from.
 //
-//	peers serve      a replay server; commands come by standard input
-//	peers client     client-go's informer, or a raw reader of the same stream
-//	peers decode     client-go's lists and watches, without a cache
-//	peers events     tools/record of client-go within one process
-//	peers flood      two users of one rate limiter of client-go, one of which asks for all it gets
-//	peers micro      parts of client-go within one process
-//	peers dump       pods or events as lines of JSON
-//	peers workqueue  work queues of client-go and controller-runtime within one process
+//	peers serve        a replay server; commands come by standard input
+//	peers client       client-go's informer, or a raw reader of the same stream
+//	peers controllers  controllers of controller-runtime on one manager
+//	peers decode       client-go's lists and watches, without a cache
+//	peers events       tools/record of client-go within one process
+//	peers flood        two users of one rate limiter of client-go, one of which asks for all it gets
+//	peers micro        parts of client-go within one process
+//	peers dump         pods or events as lines of JSON
+//	peers workqueue    work queues of client-go and controller-runtime within one process
 //
 // The benches of host/cache, host/client, host/events and host/workqueue start them.
 package main
@@ -31,7 +32,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("a command is needed: serve, client, decode, events, flood, micro, dump or workqueue")
+		return fmt.Errorf("a command is needed: serve, client, controllers, decode, events, flood, micro, dump or workqueue")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	switch args[0] {
@@ -39,6 +40,8 @@ func run(args []string) error {
 		return serve(flags, args[1:])
 	case "client":
 		return client(flags, args[1:])
+	case "controllers":
+		return controllers(flags, args[1:])
 	case "decode":
 		return decode(flags, args[1:])
 	case "events":

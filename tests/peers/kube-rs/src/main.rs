@@ -5,11 +5,12 @@
 //! instead of in pages.
 //!
 //! `kube-rs-peer decode …` reads without a cache, see [`decode`]; `kube-rs-peer apply …` writes, see [`apply`]; `kube-rs-peer
-//! sample …` is a whole controller, see [`sample`].
+//! sample …` is a whole controller, see [`sample`]; `kube-rs-peer controller …` reconciles pods, see [`controller`].
 //!
 //! Its store has no indexes, so there is none on namespaces or nodes.
 
 mod apply;
+mod controller;
 mod decode;
 mod sample;
 mod usage;
@@ -52,6 +53,9 @@ async fn main() -> anyhow::Result<()> {
     }
     if args.next_if(|arg| arg == "apply").is_some() {
         return apply::run(&args.collect::<Vec<_>>()).await;
+    }
+    if args.next_if(|arg| arg == "controller").is_some() {
+        return controller::run(&args.collect::<Vec<_>>(), begun).await;
     }
     if args.next_if(|arg| arg == "sample").is_some() {
         return sample::run(&args.collect::<Vec<_>>()).await;

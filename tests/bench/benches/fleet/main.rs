@@ -1,0 +1,116 @@
+//! Controllers of one kind, N at a time: one host with N plugins beside one process of controller-runtime with N controllers, and
+//! beside N processes of controller-runtime or kube-rs. Each controller reads three fields of every pod from its cache.
+//!
+//! `cargo bench -p pilothouse-bench --bench fleet` runs all parts; a word after `--` runs those whose name contains it (`one`, `ten`,
+//! `hundred`, `thousand`). All read 10,000 pods of 9 KB over TLS from the replay server of `tests/peers/clientgo`.
+//!
+//! Of N processes ten are run, and the figures multiplied; of one process, that one.
+
+mod ours;
+mod peers;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use pilothouse_bench::{Aim, Better, Peer, ReplayServer, Report};
+
+/// Pods; `--small` shows with few that the bench works.
+fn objects() -> usize {
+    if pilothouse_bench::is_small() { 100 } else { 10_000 }
+}
+
+/// Events whose cost is measured, and how many come in a second. All are of different pods.
+const EVENTS: usize = 100;
+const RATE: usize = 50;
+
+/// Longest time of one step.
+const PATIENCE: Duration = Duration::from_secs(1_800);
+
+/// How controllers fare that have reconciled all pods.
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    /// Proportional set size at rest, in MiB.
+    rest: f64,
+    /// The largest resident set since the start, in MiB.
+    peak: f64,
+    /// CPU time from the start until each controller had reconciled each pod, in seconds.
+    cpu: f64,
+    /// The same by the clock.
+    wall: f64,
+    /// CPU time of one event, in microseconds.
+    event: f64,
+    /// Watches of pods on the server.
+    watches: f64,
+}
+
+impl Figures {
+    /// The figures of so many times as many processes.
+    fn times(self, factor: f64) -> Self {
+        Self {
+            rest: self.rest * factor,
+            peak: self.peak * factor,
+            cpu: self.cpu * factor,
+            wall: self.wall * factor,
+            event: self.event * factor,
+            watches: self.watches * factor,
+        }
+    }
+}
+
+/// A figure: its name, unit and field.
+type Measure = (&'static str, &'static str, fn(&Figures) -> f64);
+
+const MEASURES: [Measure; 6] = [
+    ("memory at rest", "MiB", |figures| figures.rest),
+    ("peak memory", "MiB", |figures| figures.peak),
+    ("CPU until all have reconciled all", "s", |figures| figures.cpu),
+    ("time until all have reconciled all", "s", |figures| figures.wall),
+    ("CPU of an event", "µs", |figures| figures.event),
+    ("watches on the server", "", |figures| figures.watches),
+];
+
+/// Processes of a peer that stand for any larger number.
+const PROCESSES: usize = 10;
+
+fn measure(report: &mut Report, controllers: usize, on_one_manager: bool) -> anyhow::Result<()> {
+    let mut server = ReplayServer::start(objects())?;
+    let run = |what: &str, figures: anyhow::Result<Figures>| {
+        let figures = figures.with_context(|| format!("{controllers} controllers with {what}"))?;
+        eprintln!("{controllers} controllers with {what}: {figures:.1?}");
+        anyhow::Ok(figures)
+    };
+    let ours = run("one host", ours::measure(&mut server, controllers))?;
+    let processes = controllers.min(PROCESSES);
+    let factor = (controllers / processes) as f64;
+    let mut peers = vec![
+        (
+            "controller-runtime, processes",
+            run("controller-runtime", peers::controller_runtime(&mut server, processes, 1))?.times(factor),
+        ),
+        ("kube-rs, processes", run("kube-rs", peers::kube_rs(&mut server, processes))?.times(factor)),
+    ];
+    if on_one_manager && controllers > 1 {
+        let figures = run("one manager", peers::controller_runtime(&mut server, 1, controllers))?;
+        peers.push(("controller-runtime, one manager", figures));
+    }
+    for (name, unit, of) in MEASURES {
+        let peers: Vec<Peer<'_>> = peers.iter().map(|(name, figures)| (*name, vec![of(figures)])).collect();
+        let scenario = format!("{controllers} controllers: {name}");
+        report.versus(&scenario, unit, Better::Lower, &mut [of(&ours)], peers, Aim::Shown);
+    }
+    Ok(())
+}
+
+fn main() -> anyhow::Result<()> {
+    pilothouse_bench::run(
+        "fleet",
+        "cargo bench -p pilothouse-bench --bench fleet",
+        &[
+            ("one", |report| measure(report, 1, true)),
+            ("ten", |report| measure(report, 10, true)),
+            ("hundred", |report| measure(report, 100, true)),
+            // One manager with a thousand does not come up: its queues and caches wait for each other longer than it allows.
+            ("thousand", |report| measure(report, 1_000, false)),
+        ],
+    )
+}

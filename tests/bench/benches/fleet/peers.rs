@@ -1,0 +1,86 @@
+//! Processes of the peers: all are started at once, and their figures added.
+
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use pilothouse_bench::{Process, ReplayServer, peers};
+use serde::Deserialize;
+
+use crate::{EVENTS, Figures, PATIENCE, RATE, objects};
+
+/// What a process says of itself.
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Usage {
+    cpu_us: f64,
+    wall_us: f64,
+    pss_kb: f64,
+    peak_kb: f64,
+    /// Reconciles.
+    objects: usize,
+}
+
+/// Processes of controller-runtime with so many controllers each.
+pub(crate) fn controller_runtime(
+    server: &mut ReplayServer,
+    processes: usize,
+    controllers: usize,
+) -> anyhow::Result<Figures> {
+    let program = peers::go()?;
+    measure(server, processes, controllers, |server| {
+        let mut command = Command::new(program);
+        command.args(["controllers", "-controllers", &controllers.to_string()]);
+        command.args(["-objects", &objects().to_string(), "-kubeconfig"]).arg(server.kubeconfig());
+        command
+    })
+}
+
+/// Processes of kube-rs with one controller each.
+pub(crate) fn kube_rs(server: &mut ReplayServer, processes: usize) -> anyhow::Result<Figures> {
+    let program = peers::kube_rs()?;
+    measure(server, processes, 1, |server| {
+        let mut command = Command::new(program);
+        command.arg("controller").arg(server.kubeconfig()).arg(objects().to_string());
+        command
+    })
+}
+
+fn measure(
+    server: &mut ReplayServer,
+    processes: usize,
+    controllers: usize,
+    command: impl Fn(&ReplayServer) -> Command,
+) -> anyhow::Result<Figures> {
+    let starts = (0..processes).map(|_| Process::start(&mut command(server)));
+    let mut running = starts.collect::<anyhow::Result<Vec<_>>>()?;
+    let started: Vec<Usage> = running.iter_mut().map(Process::read).collect::<anyhow::Result<_>>()?;
+    // Garbage is collected twice, and freed memory given back.
+    ask(&mut running, "trim")?;
+    let settled = ask(&mut running, "trim")?;
+    let watches = server.stats()?.open as f64;
+    server.emit(RATE, EVENTS)?;
+    let until = Instant::now() + PATIENCE;
+    let after = loop {
+        let after = ask(&mut running, "usage")?;
+        let reconciles = |usages: &[Usage]| usages.iter().map(|usage| usage.objects).sum::<usize>();
+        if reconciles(&after) >= reconciles(&settled) + processes * controllers * EVENTS {
+            break after;
+        }
+        ensure!(Instant::now() < until, "{after:?} after {EVENTS} events");
+        thread::sleep(Duration::from_millis(100));
+    };
+    let sum = |usages: &[Usage], of: fn(&Usage) -> f64| usages.iter().map(of).sum::<f64>();
+    Ok(Figures {
+        rest: sum(&settled, |usage| usage.pss_kb) / 1024.0,
+        peak: sum(&started, |usage| usage.peak_kb) / 1024.0,
+        cpu: sum(&started, |usage| usage.cpu_us) / 1e6,
+        wall: started.iter().map(|usage| usage.wall_us / 1e6).fold(0.0, f64::max),
+        event: (sum(&after, |usage| usage.cpu_us) - sum(&settled, |usage| usage.cpu_us)) / EVENTS as f64,
+        watches,
+    })
+}
+
+fn ask(processes: &mut [Process], what: &str) -> anyhow::Result<Vec<Usage>> {
+    processes.iter_mut().map(|process| process.ask(what)).collect()
+}
