@@ -111,9 +111,7 @@ impl Predicate {
                 Judged::Delete(_) => kinds.deletes,
             }),
             Self::FieldEquals(path, wanted) => values.map(|values| has_value(path, wanted, values)),
-            Self::FieldExists(path, wanted) => {
-                values.map(|values| values.select(path).is_empty() != *wanted)
-            }
+            Self::FieldExists(path, wanted) => values.map(|values| values.select(path).is_empty() != *wanted),
             Self::All(of) => decided(of, event, false),
             Self::Any(of) => decided(of, event, true),
             Self::Not(of) => of.judge(event).map(|passes| !passes),
