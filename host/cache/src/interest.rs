@@ -2,8 +2,8 @@
 //! change concerns.
 //!
 //! A listener with an interest is called through [`Listener::on_judged`](crate::Listener::on_judged), for the changes that its
-//! [`Judge`] has a verdict for. Listeners whose interests are equal share one verdict. Invariant, which whoever declares the
-//! interest answers for: of a change with objects, the judge has a verdict only if one of the objects, old or new, meets all
+//! [`Judge`] has a verdict for. Listeners whose interests are equal share one verdict. Invariant, which the listener
+//! must keep: of a change with objects, the judge has a verdict only if one of the objects, old or new, meets all
 //! bounds. A deletion of which only the key is known is always judged.
 
 use std::any::Any;
@@ -13,7 +13,7 @@ use pilothouse_object::{FieldSelector, LabelSelector};
 
 use crate::notification::{Notification, Verdict};
 
-/// Requirements of one bound: whoever grants names in namespaces chooses the number, and each takes memory in the informer.
+/// Largest number of requirements of one bound: manifests choose the number, and each takes memory in the informer.
 const MOST_REQUIREMENTS: usize = 1_000;
 
 /// A property of an object that can be looked up.

@@ -50,8 +50,8 @@ pub trait Listener: Send + Sync {
         None
     }
 
-    /// Called after each call with its duration on the thread of the informer, for accounting. A judgement that it shares with
-    /// other listeners is told to one of them, in turns.
+    /// Called after each call with its duration on the thread of the informer, for accounting. The time of a verdict
+    /// that listeners share is reported to one of them, in turns.
     fn took(&self, _time: Duration) {}
 
     /// How many changes it holds that were not dealt with yet; shown by the admin pages.

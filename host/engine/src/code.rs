@@ -1,8 +1,9 @@
 //! [`Code`]: a compiled component, checked and linked, that can be unloaded and loaded again.
 //!
 //! Unloading drops the mapping of the machine code, so that an idle plugin uses almost no memory. Plugins with the same
-//! machine code share one mapping ([`shared`]), which goes with the last of them. The entry in the compile cache stays on disk; the next call maps and links it again in a fraction of a millisecond. An entry that is lost
-//! or damaged meanwhile is made again from the bytes of the component ([`Code::restore`]).
+//! machine code share one mapping ([`shared`]), which goes with the last of them. The entry in the compile cache stays on
+//! disk; the next call maps and links it again in a fraction of a millisecond. An entry that is lost or damaged meanwhile is
+//! made again from the bytes of the component ([`Code::restore`]).
 
 mod shared;
 

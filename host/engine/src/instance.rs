@@ -45,7 +45,7 @@ pub struct Request<'a> {
 /// The beginning of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct CallStart {
-    /// Identifies the call in logs. 0 stands for a call without a number.
+    /// Identifies the call in logs; 0 if it has no number.
     pub id: u64,
     /// When it began, at most a moment ago: the deadline and the CPU budget of the call count from here.
     pub at: Instant,

@@ -23,7 +23,7 @@ pub(super) struct Groups {
 
 /// Listeners are numbers: how many had joined before.
 pub(super) struct Group {
-    /// None: its listeners are called for every change.
+    /// None if its listeners take every change.
     pub(super) interest: Option<Interest>,
     /// The bound under which it is in the index.
     bound: Option<usize>,

@@ -82,7 +82,7 @@ struct Begun {
     made: usize,
 }
 
-/// Which listeners are told of an update that changed nothing.
+/// Which listeners get an update that changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// Those that asked for resyncs at all: the object came again in a list or a watch.

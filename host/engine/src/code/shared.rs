@@ -4,7 +4,7 @@
 //! of each instance. Components that differ in custom sections alone have the same machine code and share it, too.
 //!
 //! Invariants: code is mapped while a [`Code`](super::Code) or a call that begins holds its [`Linked`], and at most once;
-//! whoever finds it being mapped waits for that.
+//! a caller that finds it being mapped waits until it is.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
