@@ -152,7 +152,7 @@ enum Step {
         seen: bool,
         last: bool,
     },
-    /// A listener joins; without a filter it is called for everything.
+    /// A listener joins; without a filter it takes every change.
     Join {
         filter: Option<Wanted>,
         resyncs: bool,

@@ -10,8 +10,7 @@ async fn a_panic_of_the_host_in_a_round_gives_its_keys_back_and_is_counted() {
         FakeComponent::new("sha256:b", World::BatchReconciler, json!({"maxBatch": 2}));
     let panicked = Arc::new(AtomicBool::new(false));
     let component = component.script(move |call| {
-        let panics =
-            call.keys == ["ns/2", "ns/3"] && !panicked.swap(true, Relaxed);
+        let panics = call.keys == ["ns/2", "ns/3"] && !panicked.swap(true, Relaxed);
         async move {
             assert!(!panics, "a bug");
             done(&call)
