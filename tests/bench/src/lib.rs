@@ -4,6 +4,8 @@
 //! them need: [`peers`] builds the programs to compare with, [`Process`] runs them, [`ReplayServer`] is what they read from,
 //! [`usage`] is what a process has used.
 
+pub mod chart;
+pub mod charts;
 pub mod peers;
 mod process;
 mod replay;
@@ -16,10 +18,10 @@ use std::path::PathBuf;
 use anyhow::Context;
 pub use process::Process;
 pub use replay::{ReplayServer, ReplayStats};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Whether more or less is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// More is better.
@@ -43,7 +45,7 @@ pub enum Aim {
 pub type Peer<'a> = (&'a str, Vec<f64>);
 
 /// One figure.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
     /// What was done.
     pub scenario: String,

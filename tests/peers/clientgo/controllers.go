@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"pilothouse/peers/pods"
 )
 
 // controllers runs controllers of controller-runtime on one manager until the benchmark says quit. Each reads three fields of
@@ -39,6 +41,7 @@ func controllers(flags *flag.FlagSet, args []string) error {
 		return err
 	}
 	var reconciles atomic.Int64
+	events := &latencies{}
 	reader := mgr.GetClient()
 	for number := range *count {
 		named := ctrl.NewControllerManagedBy(mgr).Named(fmt.Sprintf("pod-reader-%06d", number)).For(&corev1.Pod{})
@@ -51,6 +54,10 @@ func controllers(flags *flag.FlagSet, args []string) error {
 				return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("a pod without fields"))
 			}
 			reconciles.Add(1)
+			// Many controllers would wait for each other here.
+			if *count == 1 {
+				events.came(pod.Annotations[pods.SentAnnotation])
+			}
 			return reconcile.Result{}, nil
 		}))
 		if err != nil {
@@ -68,5 +75,5 @@ func controllers(flags *flag.FlagSet, args []string) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	return converse(&latencies{}, func() int { return int(reconciles.Load()) })
+	return converse(events, func() int { return int(reconciles.Load()) })
 }

@@ -28,6 +28,7 @@ type usage struct {
 	Events int     `json:"events"`
 	P50    float64 `json:"p50_us"`
 	P99    float64 `json:"p99_us"`
+	P999   float64 `json:"p999_us"`
 }
 
 var begun = time.Now()
@@ -85,6 +86,7 @@ func (l *latencies) report(into *usage) {
 	into.Events = len(sorted)
 	if len(sorted) > 0 {
 		into.P50, into.P99 = sorted[len(sorted)/2], sorted[len(sorted)*99/100]
+		into.P999 = sorted[len(sorted)*999/1000]
 	}
 }
 

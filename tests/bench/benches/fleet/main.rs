@@ -1,18 +1,19 @@
 //! Controllers of one kind, N at a time: one host with N plugins beside one process of controller-runtime with N controllers, and
 //! beside N processes of controller-runtime or kube-rs. Each controller reads three fields of every pod from its cache.
 //!
-//! `cargo bench -p pilothouse-bench --bench fleet` runs all parts; a word after `--` runs those whose name contains it (`one`, `ten`,
-//! `hundred`, `thousand`). All read 10,000 pods of 9 KB over TLS from the replay server of `tests/peers/clientgo`.
+//! `cargo bench -p pilothouse-bench --bench fleet` runs all parts; a word after `--` runs those whose name contains it (`events`,
+//! `one`, `ten`, `hundred`, `thousand`). All read 10,000 pods of 9 KB over TLS from the replay server of `tests/peers/clientgo`.
 //!
 //! Of N processes ten are run, and the figures multiplied; of one process, that one.
 
+mod events;
 mod ours;
 mod peers;
 
 use std::time::Duration;
 
 use anyhow::Context;
-use pilothouse_bench::{Aim, Better, Peer, ReplayServer, Report};
+use pilothouse_bench::{Aim, Better, ReplayServer, Report};
 
 /// Pods; `--small` shows with few that the bench works.
 fn objects() -> usize {
@@ -79,7 +80,8 @@ fn measure(report: &mut Report, controllers: usize, on_one_manager: bool) -> any
         eprintln!("{controllers} controllers with {what}: {figures:.1?}");
         anyhow::Ok(figures)
     };
-    let ours = run("one host", ours::measure(&mut server, controllers))?;
+    let ours = run("one host", ours::measure(&mut server, controllers, &[]))?;
+    let compressed = run("one host, compressed", ours::measure(&mut server, controllers, &["--compress"]))?;
     let processes = controllers.min(PROCESSES);
     let factor = (controllers / processes) as f64;
     let mut peers = vec![
@@ -94,11 +96,28 @@ fn measure(report: &mut Report, controllers: usize, on_one_manager: bool) -> any
         peers.push(("controller-runtime, one manager", figures));
     }
     for (name, unit, of) in MEASURES {
-        let peers: Vec<Peer<'_>> = peers.iter().map(|(name, figures)| (*name, vec![of(figures)])).collect();
-        let scenario = format!("{controllers} controllers: {name}");
-        report.versus(&scenario, unit, Better::Lower, &mut [of(&ours)], peers, Aim::Shown);
+        for (kind, ours) in [("", ours), (", compressed", compressed)] {
+            let peers = peers.iter().map(|(name, figures)| (*name, vec![of(figures)])).collect();
+            let what = format!("{name}{kind}");
+            let scenario = format!("{controllers} controllers: {what}");
+            report.versus(&scenario, unit, Better::Lower, &mut [of(&ours)], peers, aim(controllers, &what));
+        }
     }
     Ok(())
+}
+
+/// What is aimed at; ratios are over the best peer.
+fn aim(controllers: usize, what: &str) -> Aim {
+    match (controllers, what) {
+        (1_000, "memory at rest") => Aim::Ratio(1_200.0),
+        (1_000, "memory at rest, compressed") => Aim::Ratio(1_700.0),
+        // Five for each plugin.
+        (1_000, "CPU of an event") => Aim::Value(5_000.0),
+        (100, "memory at rest") => Aim::Ratio(5.8),
+        (100, "memory at rest, compressed") => Aim::Ratio(10.0),
+        (100, "CPU until all have reconciled all") => Aim::Ratio(8.0),
+        _ => Aim::Shown,
+    }
 }
 
 fn main() -> anyhow::Result<()> {
@@ -106,6 +125,7 @@ fn main() -> anyhow::Result<()> {
         "fleet",
         "cargo bench -p pilothouse-bench --bench fleet",
         &[
+            ("events", events::measure),
             ("one", |report| measure(report, 1, true)),
             ("ten", |report| measure(report, 10, true)),
             ("hundred", |report| measure(report, 100, true)),

@@ -14,7 +14,11 @@ use crate::{EVENTS, Figures, PATIENCE, RATE, objects};
 /// The name in the data of the component.
 const NAME: &str = "pod-reader-000000";
 
-pub(crate) fn measure(server: &mut ReplayServer, controllers: usize) -> anyhow::Result<Figures> {
+pub(crate) fn measure(
+    server: &mut ReplayServer,
+    controllers: usize,
+    args: &[&str],
+) -> anyhow::Result<Figures> {
     let folder = folder(controllers)?;
     // Compiled before: a start is measured as it is after an upgrade of the host or of a node.
     let first = Host::start(options(server, &folder))?;
@@ -24,7 +28,8 @@ pub(crate) fn measure(server: &mut ReplayServer, controllers: usize) -> anyhow::
     drop(first);
 
     let began = Instant::now();
-    let host = Host::start(options(server, &folder))?;
+    let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    let host = Host::start(HostOptions { args, ..options(server, &folder) })?;
     let until = |calls: usize| {
         host.wait_for(&format!("{calls} calls"), PATIENCE, || {
             states(&host).map(|(_, called)| called >= calls)
@@ -43,12 +48,12 @@ pub(crate) fn measure(server: &mut ReplayServer, controllers: usize) -> anyhow::
     Ok(Figures { rest, peak, cpu, wall, event, watches })
 }
 
-fn options(server: &ReplayServer, folder: &Path) -> HostOptions {
+pub(crate) fn options(server: &ReplayServer, folder: &Path) -> HostOptions {
     HostOptions { dir: Some(folder.to_owned()), ..HostOptions::new(server.kubeconfig()) }
 }
 
 /// Where compiled plugins are kept from run to run: compiling a thousand takes minutes.
-fn folder(controllers: usize) -> anyhow::Result<PathBuf> {
+pub(crate) fn folder(controllers: usize) -> anyhow::Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("pilothouse-fleet-{controllers}"));
     let plugins = folder.join("plugins");
     if plugins.exists() {
@@ -78,7 +83,7 @@ fn install(host: &Host, controllers: usize) -> anyhow::Result<()> {
 }
 
 /// How many plugins run, and the calls of all.
-fn states(host: &Host) -> anyhow::Result<(usize, usize)> {
+pub(crate) fn states(host: &Host) -> anyhow::Result<(usize, usize)> {
     let list = host.plugins()?;
     let plugins = list["plugins"].as_array().context("plugins is no list")?;
     let running = plugins.iter().filter(|plugin| plugin["state"] == "running").count();

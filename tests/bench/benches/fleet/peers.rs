@@ -12,13 +12,17 @@ use crate::{EVENTS, Figures, PATIENCE, RATE, objects};
 
 /// What a process says of itself.
 #[derive(Debug, Clone, Copy, Deserialize)]
-struct Usage {
-    cpu_us: f64,
+pub(crate) struct Usage {
+    pub(crate) cpu_us: f64,
     wall_us: f64,
     pss_kb: f64,
     peak_kb: f64,
     /// Reconciles.
-    objects: usize,
+    pub(crate) objects: usize,
+    /// How late events came that were sent since a reset.
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
 }
 
 /// Processes of controller-runtime with so many controllers each.
@@ -27,33 +31,33 @@ pub(crate) fn controller_runtime(
     processes: usize,
     controllers: usize,
 ) -> anyhow::Result<Figures> {
-    let program = peers::go()?;
-    measure(server, processes, controllers, |server| {
-        let mut command = Command::new(program);
-        command.args(["controllers", "-controllers", &controllers.to_string()]);
-        command.args(["-objects", &objects().to_string(), "-kubeconfig"]).arg(server.kubeconfig());
-        command
-    })
+    let start = |_| start_controller_runtime(server, controllers);
+    let running = (0..processes).map(start).collect::<anyhow::Result<_>>()?;
+    measure(server, running, controllers)
+}
+
+pub(crate) fn start_controller_runtime(server: &ReplayServer, controllers: usize) -> anyhow::Result<Process> {
+    let mut command = Command::new(peers::go()?);
+    command.args(["controllers", "-controllers", &controllers.to_string()]);
+    Process::start(command.args(["-objects", &objects().to_string(), "-kubeconfig"]).arg(server.kubeconfig()))
 }
 
 /// Processes of kube-rs with one controller each.
 pub(crate) fn kube_rs(server: &mut ReplayServer, processes: usize) -> anyhow::Result<Figures> {
-    let program = peers::kube_rs()?;
-    measure(server, processes, 1, |server| {
-        let mut command = Command::new(program);
-        command.arg("controller").arg(server.kubeconfig()).arg(objects().to_string());
-        command
-    })
+    let running = (0..processes).map(|_| start_kube_rs(server)).collect::<anyhow::Result<_>>()?;
+    measure(server, running, 1)
+}
+
+pub(crate) fn start_kube_rs(server: &ReplayServer) -> anyhow::Result<Process> {
+    let mut command = Command::new(peers::kube_rs()?);
+    Process::start(command.arg("controller").arg(server.kubeconfig()).arg(objects().to_string()))
 }
 
 fn measure(
     server: &mut ReplayServer,
-    processes: usize,
+    mut running: Vec<Process>,
     controllers: usize,
-    command: impl Fn(&ReplayServer) -> Command,
 ) -> anyhow::Result<Figures> {
-    let starts = (0..processes).map(|_| Process::start(&mut command(server)));
-    let mut running = starts.collect::<anyhow::Result<Vec<_>>>()?;
     let started: Vec<Usage> = running.iter_mut().map(Process::read).collect::<anyhow::Result<_>>()?;
     // Garbage is collected twice, and freed memory given back.
     ask(&mut running, "trim")?;
@@ -64,7 +68,7 @@ fn measure(
     let after = loop {
         let after = ask(&mut running, "usage")?;
         let reconciles = |usages: &[Usage]| usages.iter().map(|usage| usage.objects).sum::<usize>();
-        if reconciles(&after) >= reconciles(&settled) + processes * controllers * EVENTS {
+        if reconciles(&after) >= reconciles(&settled) + running.len() * controllers * EVENTS {
             break after;
         }
         ensure!(Instant::now() < until, "{after:?} after {EVENTS} events");

@@ -19,6 +19,7 @@ struct Usage {
     events: usize,
     p50_us: f64,
     p99_us: f64,
+    p999_us: f64,
 }
 
 /// How late the events since the last reset came, in microseconds.
@@ -63,7 +64,7 @@ fn usage(begun: Instant, events: &Latencies, objects: usize) -> Usage {
     let peak_kb = kilobytes("status", "VmHWM");
     let (rss_kb, pss_kb) = (kilobytes("smaps_rollup", "Rss"), kilobytes("smaps_rollup", "Pss"));
     let sorted = events.sorted();
-    let at = |percent: usize| sorted.get(sorted.len() * percent / 100).copied().unwrap_or_default();
+    let at = |permille: usize| sorted.get(sorted.len() * permille / 1000).copied().unwrap_or_default();
     Usage {
         cpu_us,
         wall_us,
@@ -72,8 +73,9 @@ fn usage(begun: Instant, events: &Latencies, objects: usize) -> Usage {
         peak_kb,
         objects,
         events: sorted.len(),
-        p50_us: at(50),
-        p99_us: at(99),
+        p50_us: at(500),
+        p99_us: at(990),
+        p999_us: at(999),
     }
 }
 
