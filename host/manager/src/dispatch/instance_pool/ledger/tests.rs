@@ -201,7 +201,7 @@ proptest! {
         };
         for step in steps {
             let mut evicted = Vec::new();
-            let gives_back = matches!(step, Step::GiveBack(..));
+            let gives_back = matches!(step, Step::GiveBack(..)) && !leases.is_empty();
             match step {
                 Step::Lease(of) => {
                     let is_first = ledger.tenants[&tenants[of]].leased == 0;
