@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use pilothouse_bench::{Aim, Better, Peer, Process, ReplayServer, Report};
 use pilothouse_tests::plugins::Manifest;
 use pilothouse_tests::{Host, guests};
@@ -81,6 +81,28 @@ impl Controller {
             }
         }
     }
+}
+
+/// A million events, a tenth at a time: memory of the host before and after.
+pub(crate) fn million(report: &mut Report) -> anyhow::Result<()> {
+    let mut server = ReplayServer::start(objects())?;
+    let Controller::Ours(host) = Controller::ours(&server)? else { bail!("not a host") };
+    let calls = || ours::states(&host).map(|(_, calls)| calls);
+    let before = ours::settled(&host)?;
+    let mut after = Vec::new();
+    for _ in 0..10 {
+        server.emit(10_000, 100_000)?;
+        rests(calls)?;
+        after.push(ours::settled(&host)?);
+        eprintln!("{:.1} MiB after {} events", after[after.len() - 1], after.len() * 100_000);
+    }
+    let shown = Aim::Shown;
+    report.versus("memory before a million events", "MiB", Better::Lower, &mut [before], Vec::new(), shown);
+    let half = &mut [after[4]];
+    report.versus("memory after half a million events", "MiB", Better::Lower, half, Vec::new(), shown);
+    let aim = Aim::Value(after[4] * 1.02);
+    report.versus("memory after a million events", "MiB", Better::Lower, &mut [after[9]], Vec::new(), aim);
+    Ok(())
 }
 
 pub(crate) fn measure(report: &mut Report) -> anyhow::Result<()> {

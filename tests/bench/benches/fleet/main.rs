@@ -2,7 +2,7 @@
 //! beside N processes of controller-runtime or kube-rs. Each controller reads three fields of every pod from its cache.
 //!
 //! `cargo bench -p pilothouse-bench --bench fleet` runs all parts; a word after `--` runs those whose name contains it (`events`,
-//! `one`, `ten`, `hundred`, `thousand`). All read 10,000 pods of 9 KB over TLS from the replay server of `tests/peers/clientgo`.
+//! `million`, `one`, `ten`, `hundred`, `thousand`). All read 10,000 pods of 9 KB over TLS from the replay server of `tests/peers/clientgo`.
 //!
 //! Of N processes ten are run, and the figures multiplied; of one process, that one.
 
@@ -126,6 +126,7 @@ fn main() -> anyhow::Result<()> {
         "cargo bench -p pilothouse-bench --bench fleet",
         &[
             ("events", events::measure),
+            ("million", events::million),
             ("one", |report| measure(report, 1, true)),
             ("ten", |report| measure(report, 10, true)),
             ("hundred", |report| measure(report, 100, true)),

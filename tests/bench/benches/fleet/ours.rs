@@ -92,7 +92,7 @@ pub(crate) fn states(host: &Host) -> anyhow::Result<(usize, usize)> {
 }
 
 /// MiB once they no longer fall.
-fn settled(host: &Host) -> anyhow::Result<f64> {
+pub(crate) fn settled(host: &Host) -> anyhow::Result<f64> {
     let mut last = f64::MAX;
     loop {
         // What is measured is what happens in this time.
