@@ -130,6 +130,10 @@ fn addresses(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
         // Who knows only the older field says what the other is to be.
         spec.insert("clusterIPs".to_owned(), json!([address]));
     }
+    if spec.get("clusterIPs").and_then(|all| all.get(0)).is_some_and(|first| *first != address.as_str()) {
+        // It is refused, before it gets families.
+        return;
+    }
     let is_same = address == text(old, "clusterIP");
     let defaults = match address.as_str() {
         // Its endpoints are made by somebody else, and may be of both families.
@@ -283,5 +287,8 @@ mod tests {
         assert_eq!((&spec["clusterIPs"], &spec["ipFamilyPolicy"]), (&json!(["None"]), &json!("SingleStack")));
         let spec = completed(json!({"type": "ClusterIP", "clusterIP": "None"}), None);
         assert_eq!(spec["ipFamilies"], json!(["IPv4", "IPv6"]));
+        // It is refused for this alone.
+        let refused = json!({"type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["::1"]});
+        assert_eq!(completed(refused.clone(), None), refused);
     }
 }

@@ -172,6 +172,11 @@ fn client(config: &Node<'_, '_>, causes: &mut Causes) {
 fn url_of(at: &Node<'_, '_>, causes: &mut Causes) {
     const FORM: &str = "; desired format: https://host[/path]";
     let text = at.text();
+    if text.starts_with(':') {
+        let shown = text.split('#').next().unwrap_or_default();
+        let why = format!("url must be a valid URL: parse {shown:?}: missing protocol scheme{FORM}");
+        return at.required(causes, &why);
+    }
     if let Some(escape) = wrong_escape(text) {
         let why = format!("url must be a valid URL: parse {text:?}: invalid URL escape {escape:?}{FORM}");
         return at.required(causes, &why);

@@ -43,6 +43,25 @@ fn a_good_pod_has_nothing_wrong_and_a_bad_one_is_told_all_at_once() {
 }
 
 #[test]
+fn the_address_of_a_webhook_without_a_scheme_is_no_url() {
+    let webhook = |url: &str| {
+        let webhook = json!({
+            "name": "a.example.com", "clientConfig": {"url": url}, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        });
+        let object = json!({"metadata": {"name": "a"}, "webhooks": [webhook]});
+        said("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", object)
+    };
+    assert_eq!(
+        webhook("::1#a"),
+        [
+            "webhooks[0].clientConfig.url: Required value: url must be a valid URL: parse \"::1\": missing protocol scheme; \
+          desired format: https://host[/path]"
+        ]
+    );
+    assert_eq!(webhook("https://a/"), [""; 0]);
+}
+
+#[test]
 fn an_object_of_very_many_wrong_parts_has_a_short_answer() {
     let many = |count: usize, part: &Value| -> Value { (0..count).map(|_| part.clone()).collect() };
     let constraint = json!({"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"});

@@ -346,8 +346,8 @@ fn mark(
         // It has been told, and its content goes first.
         return Ok(object);
     }
-    if strategy.grace.is_some() && earlier.is_some_and(|earlier| !shortens(earlier)) {
-        // A graceful deletion that has begun is only changed by a shorter period.
+    if strategy.grace.is_some() && earlier.is_some_and(|earlier| earlier > 0 && !shortens(earlier)) {
+        // A graceful deletion that has begun is only changed by a shorter period; one whose time is over waits for finalizers.
         return Ok(object);
     }
     let end = match (earlier, options.grace_period_seconds) {

@@ -75,7 +75,10 @@ pub(super) fn keep<'a>(
     let mut metadata = Metadata::of(next)?;
     metadata.copy("creationTimestamp", old.and_then(|old| old.get("creationTimestamp")));
     let uid = metadata.text("uid").to_owned();
-    if !uid.is_empty() && old.and_then(|old| old.get("uid")).is_some_and(|old| *old != uid.as_str()) {
+    if uid.is_empty() || old.and_then(|old| old.get("uid")).is_none_or(|old| *old == uid.as_str()) {
+        metadata.copy("uid", old.and_then(|old| old.get("uid")));
+    } else {
+        // The rest is judged with the one that was sent.
         causes.push(Cause::invalid("metadata.uid", &uid, "field is immutable"));
     }
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -88,7 +91,7 @@ pub(super) fn keep<'a>(
         }
         metadata.copy(field, old);
     }
-    for field in ["uid", "namespace", "generation"] {
+    for field in ["namespace", "generation"] {
         metadata.copy(field, old.and_then(|old| old.get(field)));
     }
     // It is taken out on the way to the store.

@@ -283,6 +283,19 @@ async fn a_graceful_deletion_under_way_takes_no_other_policy() {
 }
 
 #[tokio::test]
+async fn a_pod_whose_grace_is_over_takes_another_policy_while_finalizers_hold_it() {
+    let cluster = Cluster::start().await;
+    let mut object = pod("a", "");
+    object["metadata"]["finalizers"] = json!(["x.io/wait"]);
+    cluster.post(PODS, &object).await.ok();
+    let path = format!("{PODS}/a");
+    let first = cluster.delete(&path, &Value::Null).await.ok();
+    assert_eq!(first["metadata"]["deletionGracePeriodSeconds"], 0);
+    let again = cluster.delete(&path, &json!({"propagationPolicy": "Foreground"})).await.ok();
+    assert_eq!(again["metadata"]["finalizers"], json!(["x.io/wait", "foregroundDeletion"]));
+}
+
+#[tokio::test]
 async fn a_claim_goes_when_the_last_pod_that_uses_it_has_ended() {
     const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
     let cluster = Cluster::start().await;

@@ -140,6 +140,14 @@ async fn a_job_finds_its_pods_by_its_uid() {
     });
     assert_eq!(made["spec"]["template"]["metadata"]["labels"], labels);
     assert_eq!(made["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}));
+    // It is judged with the UID that was sent.
+    let refused = cluster.merge(&format!("{jobs}/a"), &json!({"metadata": {"uid": "other"}})).await;
+    let body: Value = serde_json::from_slice(&refused.body).unwrap();
+    let causes = body["details"]["causes"].as_array().unwrap();
+    let fields: Vec<_> = causes.iter().map(|cause| cause["field"].as_str().unwrap()).collect();
+    assert_eq!(refused.code, 422);
+    assert!(fields.contains(&"metadata.uid"), "{fields:?}");
+    assert!(fields.contains(&"spec.template.metadata.labels[controller-uid]"), "{fields:?}");
 }
 
 #[tokio::test]
