@@ -177,6 +177,17 @@ fn versions_guard_updates_and_equal_writes_change_nothing() {
     assert_eq!(api(&world).api::<ConfigMap>().update(&second).unwrap(), second);
     let gone = api(&world).api::<ConfigMap>().update(&map("b", &[])).unwrap_err();
     assert!(gone.is_not_found());
+    let mut other = second.clone();
+    other.metadata.uid = "another".to_owned();
+    let error = api(&world).api::<ConfigMap>().update(&other).unwrap_err();
+    assert!(error.is_conflict() && error.to_string().contains("UID"), "{error}");
+
+    let (ctx, dry) = (world.context(), WriteOptions { dry_run: true, ..WriteOptions::default() });
+    let shown = ctx.client().patch_merge(&MAP, &key("a"), &json!({"data": {"k": "3"}}), &dry).unwrap();
+    assert_eq!(shown.get_string("/data/k").unwrap().as_deref(), Some("3"));
+    let dry = DeleteOptions { dry_run: true, ..DeleteOptions::default() };
+    assert!(ctx.api::<ConfigMap>().delete_opt(&key("a"), &dry).unwrap());
+    assert_eq!(world.get::<ConfigMap>(&key("a")).unwrap(), second);
 }
 
 #[test]

@@ -45,6 +45,8 @@ const WORKER_MEMORY: u64 = 4 << 30;
 const WORKER_CPU_SECONDS: u64 = 300;
 /// Wall-clock limit of one compilation.
 pub(crate) const WORKER_TIMEOUT: Duration = Duration::from_secs(300);
+/// How often the worker looks whether the host is still there.
+const PARENT_POLL: Duration = Duration::from_secs(1);
 /// Size of the machine code in bytes: twice what the largest component needs at the usual four bytes a byte.
 const WORKER_OUTPUT: u64 = 512 << 20;
 /// A low priority: watches and guests go before. Not the lowest: on a machine whose cores are all busy that is 1.5 % of one,
@@ -85,14 +87,28 @@ fn compile_stdin() -> Result<String, LoadError> {
         setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) }).map_err(|e| fail(&e))?;
     }
     rustix::process::nice(WORKER_NICE).map_err(|e| fail(&e))?;
+    let host = rustix::process::getppid();
     let mut bytes = Vec::new();
     io::stdin().take(MAX_COMPONENT as u64).read_to_end(&mut bytes).map_err(|e| fail(&e))?;
     let mut output = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(|e| fail(&e))?);
     let notes: String = sandbox::enter().into_iter().map(|missing| format!("{NOTE}{missing}\n")).collect();
+    end_with(host).map_err(|e| fail(&e))?;
     let engine = engine::wasmtime_engine(&InstancePool::None).map_err(|e| fail(&e))?;
     let code = precompile(&engine, &bytes)?;
     output.write_all(&code).map_err(|e| fail(&e))?;
     Ok(notes)
+}
+
+/// From now on this process ends soon after its parent, which may have been killed: nobody waits for the code any more. A signal
+/// of the kernel would follow the thread that started the process, which may end before the host.
+fn end_with(parent: Option<rustix::process::Pid>) -> io::Result<()> {
+    let watch = move || {
+        while rustix::process::getppid() == parent {
+            std::thread::sleep(PARENT_POLL);
+        }
+        std::process::exit(1);
+    };
+    std::thread::Builder::new().spawn(watch).map(drop)
 }
 
 fn precompile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use pilothouse_testkit::poll::{self, SOON};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{ControlPlane, Host, cli, guests, plugins};
@@ -91,4 +93,69 @@ fn what_cannot_be_compiled_is_named_and_the_others_are_compiled() -> Result<()> 
         "{refused:?}"
     );
     Ok(())
+}
+
+/// Appends a number in LEB128.
+fn leb128(bytes: &mut Vec<u8>, mut value: usize) {
+    while value >= 0x80 {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn section(id: u8, content: &[u8]) -> Vec<u8> {
+    let mut section = vec![id];
+    leb128(&mut section, content.len());
+    [section, content.to_vec()].concat()
+}
+
+/// A component that takes minutes to compile: functions without end of one argument.
+fn slow_component() -> Vec<u8> {
+    const FUNCTIONS: usize = 2_000;
+    // local.get 0, i32.mul, local.get 0, i32.xor.
+    let steps = [0x20, 0x00, 0x6c, 0x20, 0x00, 0x73].repeat(5_000);
+    let body = [&[0x00, 0x20, 0x00], &steps[..], &[0x0b]].concat();
+    let (mut types, mut functions, mut code) = (vec![1, 0x60, 1, 0x7f, 1, 0x7f], Vec::new(), Vec::new());
+    leb128(&mut functions, FUNCTIONS);
+    leb128(&mut code, FUNCTIONS);
+    for _ in 0..FUNCTIONS {
+        functions.push(0);
+        leb128(&mut code, body.len());
+        code.extend(&body);
+    }
+    types = section(1, &types);
+    let module = [b"\0asm\x01\0\0\0".to_vec(), types, section(3, &functions), section(10, &code)].concat();
+    [b"\0asm\x0d\0\x01\0".to_vec(), section(1, &module)].concat()
+}
+
+/// The processes that a process has started.
+fn children(parent: u32) -> Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let path = entry?.path();
+        let Some(pid) = path.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
+        // One that ends meanwhile has no file any more.
+        let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
+        // Behind the name, which may have any letters, come the state and the parent.
+        let (_, rest) = stat.rsplit_once(')').unwrap_or_default();
+        if rest.split_whitespace().nth(1) == Some(&*parent.to_string()) {
+            found.push(pid);
+        }
+    }
+    Ok(found)
+}
+
+#[test]
+fn a_compiler_ends_with_the_process_that_started_it() -> Result<()> {
+    let dir = tempfile::Builder::new().prefix("compile-").tempdir()?;
+    fs::write(dir.path().join("slow.wasm"), slow_component())?;
+    let args = ["compile", "slow.wasm", "--cache-dir", "cache"];
+    let mut process = cli::command(dir.path(), &args)?.spawn()?;
+    let worker = poll::until("a compiler", SOON, || children(process.id()).map(|all| all.first().copied()));
+    process.kill()?;
+    process.wait()?;
+    let worker = Path::new("/proc").join(worker?.to_string());
+    // Of its own accord it takes longer.
+    poll::until("the compiler to end", Duration::from_secs(90), || !worker.exists())
 }

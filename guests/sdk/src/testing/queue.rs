@@ -89,3 +89,46 @@ impl WorkQueue {
         self.delayed.iter().map(|(key, (due, _))| (key.clone(), due.saturating_sub(now))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::namespaced("default", name)
+    }
+
+    fn names(taken: &[Waiting]) -> Vec<&str> {
+        taken.iter().map(|waiting| &*waiting.key.name).collect()
+    }
+
+    #[test]
+    fn a_key_waits_once_with_all_reasons_and_the_highest_priority() {
+        let mut queue = WorkQueue::default();
+        queue.add(&key("low"), Reasons::OWNED, -100);
+        queue.add(&key("a"), Reasons::ADDED, 0);
+        queue.add(&key("low"), Reasons::UPDATED, 5);
+        queue.add(&key("low"), Reasons::UPDATED, -100);
+        let taken = queue.take(0, 10);
+        assert_eq!(names(&taken), ["low", "a"]);
+        assert_eq!((taken[0].reasons, taken[0].priority), (Reasons::OWNED.with(Reasons::UPDATED), 5));
+    }
+
+    #[test]
+    fn of_several_times_the_earliest_applies_and_failures_wait_as_long_as_they_ask_for() {
+        let mut queue = WorkQueue::default();
+        queue.add_at(&key("a"), 20, Reasons::REQUEUED);
+        queue.add_at(&key("a"), 10, Reasons::MANUAL);
+        queue.add_at(&key("a"), 30, Reasons::REQUEUED);
+        assert_eq!(queue.delays(4), [(key("a"), 6)]);
+        assert_eq!(names(&queue.take(9, 10)), [""; 0]);
+        let taken = queue.take(10, 10);
+        assert_eq!(taken[0].reasons, Reasons::REQUEUED.with(Reasons::MANUAL));
+
+        queue.add_rate_limited(&key("b"), 0, 7);
+        assert_eq!(queue.delays(0), [(key("b"), 7)]);
+        assert_eq!(queue.take(7, 1).len(), 1);
+        queue.add_rate_limited(&key("b"), 0, 7);
+        assert_eq!((queue.delays(0), queue.failures(&key("b"))), (vec![(key("b"), 10)], 2));
+    }
+}

@@ -27,6 +27,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_exit_group,
     libc::SYS_futex,
     libc::SYS_getpid,
+    libc::SYS_getppid,
     libc::SYS_gettid,
     libc::SYS_membarrier,
     libc::SYS_rseq,
