@@ -4,8 +4,6 @@
 //! them need: [`peers`] builds the programs to compare with, [`Process`] runs them, [`ReplayServer`] is what they read from,
 //! [`usage`] is what a process has used.
 
-pub mod chart;
-pub mod charts;
 pub mod peers;
 mod process;
 mod replay;
@@ -18,10 +16,10 @@ use std::path::PathBuf;
 use anyhow::Context;
 pub use process::Process;
 pub use replay::{ReplayServer, ReplayStats};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Whether more or less is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// More is better.
@@ -45,7 +43,7 @@ pub enum Aim {
 pub type Peer<'a> = (&'a str, Vec<f64>);
 
 /// One figure.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// What was done.
     pub scenario: String,
