@@ -153,7 +153,7 @@ fn counts(server: Server, language: &str, component: &Path) -> Result<()> {
     })?;
     assert_eq!(events, ["1 keys", "2 keys", "3 keys", "4 keys"]);
     let labels = [("plugin", PLUGIN), ("namespace", namespace.as_str())];
-    let writes = host.metrics()?.sum("plugin_key_counter_writes_total", &labels);
+    let writes = host.metrics()?.sum("plugin_key_counter__writes_total", &labels);
     assert_eq!(writes, Some(4.0), "{language}: one write for each number that changed");
     assert_eq!(loglines::said(&host, PLUGIN, "counted").len(), 4);
     let faults = loglines::faults(&host, PLUGIN);
