@@ -13,11 +13,9 @@ use crate::schema::Causes;
 const MANY: i64 = 100_000;
 const MANY_LIMIT: i64 = 10_000;
 
-pub(super) fn job(object: &JsonMap, is_new: bool, causes: &mut Causes) {
+pub(super) fn job(object: &JsonMap, old: Option<&JsonMap>, causes: &mut Causes) {
     let (metadata, spec) = (field(object, "metadata"), field(object, "spec"));
-    if is_new {
-        generated_selector(&metadata, &spec, causes);
-    }
+    generated_selector(&metadata, &spec, old, causes);
     job_spec(&spec, causes);
     let wanted = spec.field("selector");
     if wanted.is_set() {
@@ -33,7 +31,7 @@ pub(super) fn job(object: &JsonMap, is_new: bool, causes: &mut Causes) {
         metadata.field("labels").invalid_text(causes, &text, "`selector` does not match template `labels`");
     }
     let completions = spec.field("completions").int_or_zero();
-    if spec.field("completionMode").text() == "Indexed" && completions > 0 && is_new {
+    if spec.field("completionMode").text() == "Indexed" && completions > 0 {
         let name = metadata.field("name");
         let host = format!("{}-{}", name.text(), completions - 1);
         if !syntax::dns_label(&host).is_empty() {
@@ -43,7 +41,12 @@ pub(super) fn job(object: &JsonMap, is_new: bool, causes: &mut Causes) {
 }
 
 /// The selector of a Job that lets the server make one.
-fn generated_selector(metadata: &Node<'_, '_>, spec: &Node<'_, '_>, causes: &mut Causes) {
+fn generated_selector(
+    metadata: &Node<'_, '_>,
+    spec: &Node<'_, '_>,
+    old: Option<&JsonMap>,
+    causes: &mut Causes,
+) {
     let wanted = spec.field("selector");
     if spec.field("manualSelector").flag() || !wanted.is_set() {
         return;
@@ -52,24 +55,27 @@ fn generated_selector(metadata: &Node<'_, '_>, spec: &Node<'_, '_>, causes: &mut
     let template = spec.field("template");
     let template_metadata = template.field("metadata");
     let labels = template_metadata.field("labels");
-    for (key, expected) in [
+    let expected = [
         ("controller-uid", uid),
         ("job-name", name),
         ("batch.kubernetes.io/controller-uid", uid),
         ("batch.kubernetes.io/job-name", name),
-    ] {
+    ];
+    // Jobs of old servers have the first two alone.
+    let had = old.and_then(|old| old.get("spec")?.pointer("/template/metadata/labels"));
+    let is_old =
+        old.is_some() && expected[2..].iter().any(|(key, _)| had.and_then(|had| had.get(key)).is_none());
+    let expected = &expected[..if is_old { 2 } else { 4 }];
+    for (key, expected) in expected {
         let label = labels.key(key);
         let why = format!("must be '{expected}'");
         if !label.is_set() {
             label.required(causes, &why);
-        } else if label.text() != expected {
+        } else if label.text() != *expected {
             label.invalid_as(causes, labels.value(), &why);
         }
     }
-    let own = serde_json::json!({
-        "controller-uid": uid, "job-name": name,
-        "batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name,
-    });
+    let own: serde_json::Value = expected.iter().copied().collect();
     if matches(&wanted, &own) == Some(false) {
         wanted.invalid_text(causes, &in_order(&wanted), "`selector` not auto-generated");
     }

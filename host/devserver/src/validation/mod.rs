@@ -111,7 +111,7 @@ fn check(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>, causes: &
         ("apps", "daemonsets") => workloads::daemon_set(object, causes),
         ("apps", "statefulsets") => workloads::stateful_set(object, is_new, causes),
         ("apps", "controllerrevisions") => workloads::controller_revision(object, is_new, causes),
-        ("batch", "jobs") => jobs::job(object, is_new, causes),
+        ("batch", "jobs") => jobs::job(object, old, causes),
         ("batch", "cronjobs") => jobs::cron_job(object, old, causes),
         ("", "services") => services::service(object, causes),
         ("", "configmaps") => config::config_map(object, causes),
