@@ -37,6 +37,9 @@ enum Controller {
     Peer(Process),
 }
 
+/// Starts one.
+type Start = fn(&ReplayServer) -> anyhow::Result<Controller>;
+
 impl Controller {
     fn ours(server: &ReplayServer) -> anyhow::Result<Self> {
         let host = Host::start(ours::options(server, &ours::folder(1)?))?;
@@ -108,7 +111,7 @@ pub(crate) fn million(report: &mut Report) -> anyhow::Result<()> {
 pub(crate) fn measure(report: &mut Report) -> anyhow::Result<()> {
     let mut server = ReplayServer::start(objects())?;
     let mut all: BTreeMap<&str, Vec<Figures>> = BTreeMap::new();
-    let starts: [(&str, fn(&ReplayServer) -> anyhow::Result<Controller>); 3] = [
+    let starts: [(&str, Start); 3] = [
         ("Pilothouse", Controller::ours),
         ("controller-runtime", |server| Controller::peer(peers::start_controller_runtime(server, 1)?)),
         ("kube-rs", |server| Controller::peer(peers::start_kube_rs(server)?)),
