@@ -118,9 +118,9 @@ fn slow_component() -> Vec<u8> {
     let body = [&[0x00, 0x20, 0x00], &steps[..], &[0x0b]].concat();
     let (mut types, mut functions, mut code) = (vec![1, 0x60, 1, 0x7f, 1, 0x7f], Vec::new(), Vec::new());
     leb128(&mut functions, FUNCTIONS);
+    functions.extend([0; FUNCTIONS]);
     leb128(&mut code, FUNCTIONS);
     for _ in 0..FUNCTIONS {
-        functions.push(0);
         leb128(&mut code, body.len());
         code.extend(&body);
     }
