@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use pilothouse_bench::{Aim, Better, Peer, Process, ReplayServer, Report};
 use pilothouse_tests::plugins::Manifest;
 use pilothouse_tests::{Host, guests};
@@ -40,17 +40,18 @@ enum Controller {
 /// Starts one.
 type Start = fn(&ReplayServer) -> anyhow::Result<Controller>;
 
-impl Controller {
-    fn ours(server: &ReplayServer) -> anyhow::Result<Self> {
-        let host = Host::start(ours::options(server, &ours::folder(1)?))?;
-        let manifest = Manifest::new(PLUGIN).reads(&["pods"], "*").to_string();
-        host.install(PLUGIN, &guests::wasm(PLUGIN)?, Some(&manifest))?;
-        host.wait_for("all pods to be reconciled", PATIENCE, || {
-            ours::states(&host).map(|(_, calls)| calls >= objects())
-        })?;
-        Ok(Self::Ours(host))
-    }
+/// A host whose one plugin has reconciled all pods.
+fn start_host(server: &ReplayServer) -> anyhow::Result<Host> {
+    let host = Host::start(ours::options(server, &ours::folder(1)?))?;
+    let manifest = Manifest::new(PLUGIN).reads(&["pods"], "*").to_string();
+    host.install(PLUGIN, &guests::wasm(PLUGIN)?, Some(&manifest))?;
+    host.wait_for("all pods to be reconciled", PATIENCE, || {
+        ours::states(&host).map(|(_, calls)| calls >= objects())
+    })?;
+    Ok(host)
+}
 
+impl Controller {
     fn peer(mut process: Process) -> anyhow::Result<Self> {
         let _: Usage = process.read()?;
         Ok(Self::Peer(process))
@@ -89,7 +90,7 @@ impl Controller {
 /// A million events, a tenth at a time: memory of the host before and after.
 pub(crate) fn million(report: &mut Report) -> anyhow::Result<()> {
     let mut server = ReplayServer::start(objects())?;
-    let Controller::Ours(host) = Controller::ours(&server)? else { bail!("not a host") };
+    let host = start_host(&server)?;
     let calls = || ours::states(&host).map(|(_, calls)| calls);
     let before = ours::settled(&host)?;
     let mut after = Vec::new();
@@ -112,7 +113,7 @@ pub(crate) fn measure(report: &mut Report) -> anyhow::Result<()> {
     let mut server = ReplayServer::start(objects())?;
     let mut all: BTreeMap<&str, Vec<Figures>> = BTreeMap::new();
     let starts: [(&str, Start); 3] = [
-        ("Pilothouse", Controller::ours),
+        ("Pilothouse", |server| start_host(server).map(Controller::Ours)),
         ("controller-runtime", |server| Controller::peer(peers::start_controller_runtime(server, 1)?)),
         ("kube-rs", |server| Controller::peer(peers::start_kube_rs(server)?)),
     ];
