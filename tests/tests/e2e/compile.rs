@@ -128,21 +128,23 @@ fn slow_component() -> Vec<u8> {
     [b"\0asm\x0d\0\x01\0".to_vec(), section(1, &module)].concat()
 }
 
-/// The processes that a process has started.
-fn children(parent: u32) -> Result<Vec<u32>> {
-    let mut found = Vec::new();
+/// A process that another one has started and that has computed for two seconds.
+fn busy_child(parent: u32) -> Result<Option<u32>> {
+    const TICKS: u64 = 200;
     for entry in fs::read_dir("/proc")? {
         let path = entry?.path();
         let Some(pid) = path.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
         // One that ends meanwhile has no file any more.
         let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
-        // Behind the name, which may have any letters, come the state and the parent.
+        // Behind the name, which may have any letters: the state, the parent, and in the 12th place the CPU time in ticks.
         let (_, rest) = stat.rsplit_once(')').unwrap_or_default();
-        if rest.split_whitespace().nth(1) == Some(&*parent.to_string()) {
-            found.push(pid);
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let ticks = fields.get(11).and_then(|ticks| ticks.parse().ok());
+        if fields.get(1) == Some(&&*parent.to_string()) && ticks.is_some_and(|ticks: u64| ticks >= TICKS) {
+            return Ok(Some(pid));
         }
     }
-    Ok(found)
+    Ok(None)
 }
 
 #[test]
@@ -151,7 +153,8 @@ fn a_compiler_ends_with_the_process_that_started_it() -> Result<()> {
     fs::write(dir.path().join("slow.wasm"), slow_component())?;
     let args = ["compile", "slow.wasm", "--cache-dir", "cache"];
     let mut process = cli::command(dir.path(), &args)?.spawn()?;
-    let worker = poll::until("a compiler", SOON, || children(process.id()).map(|all| all.first().copied()));
+    // One that is killed before it has read all would end by itself, as its input does.
+    let worker = poll::until("a compiler at work", SOON, || busy_child(process.id()));
     process.kill()?;
     process.wait()?;
     let worker = Path::new("/proc").join(worker?.to_string());
