@@ -136,16 +136,16 @@ fn is_line(shown: &str, line: &str) -> bool {
 /// The line with single spaces, and `#` for what differs between two runs.
 fn without_measures(line: &str) -> String {
     let mut words = line.split_whitespace().map(word).collect::<Vec<_>>();
-    // `203.4 KiB`, `5.2 s`
+    // `203.4 KiB`, `5.2 s`, `1 min 3 s`
     for at in 1..words.len() {
         let unit = words[at].trim_matches(|other: char| !other.is_alphabetic()).to_owned();
         let number = words[at - 1].trim_start_matches('(').to_owned();
-        if ["B", "KiB", "MiB", "ms", "s", "µs"].contains(&unit.as_str()) && is_number(&number) {
+        if ["B", "KiB", "MiB", "min", "ms", "s", "µs"].contains(&unit.as_str()) && is_number(&number) {
             words[at - 1] = words[at - 1].replace(&number, "#");
             words[at] = words[at].replace(&unit, "unit");
         }
     }
-    words.join(" ").replace("built in # unit", "up to date after # unit")
+    words.join(" ").replace("# unit # unit", "# unit").replace("built in # unit", "up to date after # unit")
 }
 
 fn is_number(text: &str) -> bool {
@@ -196,6 +196,7 @@ mod tests {
         let shown = lines("17:34:32.927  api  up after 240 ms\n…\nsize 203.4 KiB, in … steps\nok (300 ms)");
         let output = "01:02:03.004  api   up after 1.5 s\na\nb\nsize 1.0 MiB, in 5 or 6 steps\nok (1.2 s)\n";
         compare(&shown, output).unwrap();
+        compare(&lines("a, up to date after 5 ms"), "a, built in 1 min 3 s").unwrap();
         for (from, to) in
             [("api", "host"), ("steps", "steps more"), ("1.2 s)\n", "1.2 s)\nc\n"), ("ok", "b\nok")]
         {
