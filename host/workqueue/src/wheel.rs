@@ -1,14 +1,15 @@
 //! Deadlines of delayed keys: a timing wheel whose buckets are arrays.
 //!
 //! ```text
-//! level 0   up to 64 buckets of 1.05 ms       near   a heap: all deadlines until the end of the present 1.05 ms
+//! level 0   up to 64 buckets of 1.05 ms       near   sorted: all deadlines until the end of the present 1.05 ms
 //! level 1   up to 64 buckets of 67 ms
 //!   ...
 //! level 6   up to 64 buckets of 2.3 years, more than any delay that is kept
 //! ```
 //!
 //! A deadline goes to the level at which it first differs from the present. When the present comes to a bucket, its entries
-//! move to the levels below, and at last into `near`. A move reads and writes arrays in their order and reads no slot.
+//! move to the levels below, and at last into `near`, where they are sorted once. A move reads and writes arrays in their
+//! order and reads no slot.
 //!
 //! A delay that ends early leaves its entry behind as *stale*. The slots tell stale entries from live ones: an entry is
 //! live if its slot has a delay with the number of the entry. Stale entries are removed when they are more than the others.
@@ -20,8 +21,7 @@
 //!
 //! Called by `state` only, under the queue's mutex.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 use std::mem;
 
 use crate::chunks::Chunks;
@@ -35,7 +35,7 @@ const BITS: u32 = 6;
 const LEVELS: usize = 7;
 /// Stale entries that are tolerated beside as many as there are live ones.
 const STALE: usize = 64;
-/// Capacity of the heap that an empty wheel keeps.
+/// Capacity of `near` that an empty wheel keeps.
 const KEEP: usize = 4;
 
 /// The deadline of a slot. Equal deadlines come in the order of their numbers.
@@ -85,7 +85,7 @@ pub(crate) struct Wheel {
     stale: usize,
     /// The present, in ticks.
     elapsed: u64,
-    near: BinaryHeap<Reverse<Entry>>,
+    near: VecDeque<Entry>,
     levels: Vec<Level>,
     /// Of the last entry.
     number: u32,
@@ -110,7 +110,7 @@ impl Wheel {
         }
         // All entries of a level are earlier than those of the levels above.
         let later = || self.levels.iter().find_map(|level| Some(level.buckets.first()?.earliest));
-        self.near.peek().map(|entry| entry.0.at).or_else(later)
+        self.near.front().map(|entry| entry.at).or_else(later)
     }
 
     /// Adds the delay of a slot; returns its number, and whether it is the next deadline.
@@ -121,7 +121,13 @@ impl Wheel {
         let is_next = self.next().is_none_or(|next| at < next);
         self.len += 1;
         self.number = self.number.wrapping_add(1);
-        self.place(Entry { at, number: self.number, slot });
+        let entry = Entry { at, number: self.number, slot };
+        if self.is_near(&entry) {
+            let place = self.near.partition_point(|other| *other < entry);
+            self.near.insert(place, entry);
+        } else {
+            self.place(entry);
+        }
         (self.number, is_next)
     }
 
@@ -142,8 +148,8 @@ impl Wheel {
         if now >> TICK > self.elapsed {
             self.advance(now >> TICK);
         }
-        while self.near.peek()?.0.at <= now {
-            let Reverse(entry) = self.near.pop()?;
+        while self.near.front()?.at <= now {
+            let entry = self.near.pop_front()?;
             if is_live(&entry) {
                 self.len -= 1;
                 if self.is_empty() {
@@ -160,16 +166,15 @@ impl Wheel {
     pub(crate) fn live(&self, is_live: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         let far =
             self.levels.iter().flat_map(|level| &level.buckets).flat_map(|bucket| bucket.entries.iter());
-        let near = self.near.iter().map(|entry| &entry.0);
-        near.chain(far).filter(|entry| is_live(entry)).copied().collect()
+        self.near.iter().chain(far).filter(|entry| is_live(entry)).copied().collect()
     }
 
     /// Replaces all entries by these, which are the live ones: slots were compacted, or many entries are stale.
     pub(crate) fn refill(&mut self, live: impl IntoIterator<Item = Entry>) {
         self.stale = 0;
         self.levels.clear();
-        self.near = BinaryHeap::new();
-        live.into_iter().for_each(|entry| self.place(entry));
+        self.near = VecDeque::new();
+        self.place_all(live);
     }
 
     /// Forgets all entries.
@@ -180,11 +185,26 @@ impl Wheel {
         self.near.shrink_to(KEEP);
     }
 
+    fn is_near(&self, entry: &Entry) -> bool {
+        entry.at >> TICK <= self.elapsed
+    }
+
+    /// Adds entries, of which those that are near are later than all that are near already.
+    fn place_all(&mut self, entries: impl IntoIterator<Item = Entry>) {
+        let sorted = self.near.len();
+        for entry in entries {
+            if self.is_near(&entry) {
+                self.near.push_back(entry);
+            } else {
+                self.place(entry);
+            }
+        }
+        self.near.make_contiguous()[sorted..].sort_unstable();
+    }
+
+    /// Adds an entry that is not near.
     fn place(&mut self, entry: Entry) {
         let tick = entry.at >> TICK;
-        if tick <= self.elapsed {
-            return self.near.push(Reverse(entry));
-        }
         let level = ((u64::BITS - 1 - (tick ^ self.elapsed).leading_zeros()) / BITS) as usize;
         // Further than any delay that is kept only where the clock itself is.
         let level = level.min(LEVELS - 1);
@@ -207,7 +227,7 @@ impl Wheel {
                 moved.push(level.buckets.remove(0).entries);
             }
         }
-        moved.into_iter().flat_map(Chunks::into_iter).for_each(|entry| self.place(entry));
+        self.place_all(moved.into_iter().flat_map(Chunks::into_iter));
     }
 }
 

@@ -80,7 +80,7 @@ proptest! {
                 Step::Rename => {
                     waiting.values_mut().for_each(|(_, slot)| *slot += 1);
                     slots += 1;
-                    wheel.refill(entries(&waiting, Nanos::MAX));
+                    wheel.refill(entries(&waiting, Nanos::MAX).into_iter().rev());
                 }
                 Step::Pass(time) => {
                     now = (now + time).min(1 << 60);
