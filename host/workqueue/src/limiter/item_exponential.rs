@@ -5,12 +5,13 @@
 
 use std::time::Duration;
 
-use super::{FOREVER, RateLimiter};
+use super::RateLimiter;
 
 /// Waits `base · 2ⁿ`, `max` at most, where n is the number of failures of the key before this one.
 #[derive(Debug, Clone, Copy)]
 pub struct ItemExponentialFailureRateLimiter {
-    base: Duration,
+    /// In nanoseconds.
+    base: u64,
     max: Duration,
 }
 
@@ -18,19 +19,17 @@ impl ItemExponentialFailureRateLimiter {
     /// The first failure of a key waits `base`, none waits longer than `max`.
     #[must_use]
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { base, max }
+        Self { base: u64::try_from(base.as_nanos()).unwrap_or(u64::MAX), max }
     }
 }
 
 impl RateLimiter for ItemExponentialFailureRateLimiter {
     fn when(&self, failures: u32) -> Duration {
-        let exponent = i32::try_from(failures).unwrap_or(i32::MAX);
-        // In floating point, as client-go has it: a large exponent gives infinity instead of a wrapped delay.
-        let nanos = self.base.as_nanos() as f64 * 2_f64.powi(exponent);
-        if nanos > FOREVER.as_nanos() as f64 {
-            return self.max;
+        // A base of zero never waits. A delay of 2^63 ns or more is the longest: client-go does not know any such.
+        match self.base {
+            0 => Duration::ZERO,
+            base if failures < base.leading_zeros() => Duration::from_nanos(base << failures).min(self.max),
+            _ => self.max,
         }
-        // Zero times infinity is no number, which the conversion takes for zero: a base of zero never waits.
-        Duration::from_nanos(nanos as u64).min(self.max)
     }
 }
