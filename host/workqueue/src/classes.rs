@@ -134,26 +134,15 @@ impl<K: Eq + Hash> Classes<K> {
         index: u32,
         priority: Priority,
     ) -> &'a mut Slot<K, M> {
-        let group = self.grouping.as_ref().map_or(0, |grouping| grouping.of(slots[index].key()));
-        self.len += 1;
         let place = match self.classes.first() {
             Some(class) if class.priority == priority => 0,
             _ => self.find_or_insert(priority),
         };
         let slot = match &mut self.classes[place].keys {
             Keys::InOrder(list) => slots.push_back(list, index),
-            Keys::Fair(turns) => {
-                if let Some(grouping) = &mut self.grouping {
-                    grouping.of_slots.insert(index, group);
-                }
-                let list = turns.groups.entry(group).or_insert_with(|| {
-                    turns.turns.push_back(group);
-                    List::EMPTY
-                });
-                turns.len += 1;
-                slots.push_back(list, index)
-            }
+            Keys::Fair(turns) => turns.push_back(self.grouping.as_deref_mut(), slots, index),
         };
+        self.len += 1;
         slot.priority = priority;
         slot
     }
@@ -186,21 +175,26 @@ impl<K: Eq + Hash> Classes<K> {
         self.len -= 1;
         let popped = match &mut self.classes[place].keys {
             Keys::InOrder(list) => slots.pop_front(list),
-            Keys::Fair(turns) => {
-                let popped = turns.pop(slots)?;
-                if let Some(grouping) = &mut self.grouping {
-                    grouping.of_slots.remove(&popped.0);
-                }
-                popped
-            }
+            Keys::Fair(turns) => turns.pop(self.grouping.as_deref_mut(), slots)?,
         };
         self.tidy(place);
         Some(popped)
     }
 
-    /// The class whose turn it is.
+    /// The class whose turn it is. There are keys.
     #[inline]
     fn next_class<M>(&mut self, slots: &Slots<K, M>) -> Option<usize> {
+        match self.classes.first() {
+            Some(class) if class.len() == self.len => {
+                self.run = 0;
+                Some(0)
+            }
+            _ => self.next_of_several(slots),
+        }
+    }
+
+    #[inline(never)]
+    fn next_of_several<M>(&mut self, slots: &Slots<K, M>) -> Option<usize> {
         let first = self.classes.iter().position(|class| class.len() > 0)?;
         if self.classes[first].len() == self.len {
             self.run = 0;
@@ -220,6 +214,7 @@ impl<K: Eq + Hash> Classes<K> {
         self.classes.binary_search_by(|class| priority.cmp(&class.priority))
     }
 
+    #[inline(never)]
     fn find_or_insert(&mut self, priority: Priority) -> usize {
         self.find(priority).unwrap_or_else(|place| {
             let keys = match &self.grouping {
@@ -234,11 +229,15 @@ impl<K: Eq + Hash> Classes<K> {
     /// Lets a priority go that has no key left.
     #[inline]
     fn tidy(&mut self, place: usize) {
-        let class = &mut self.classes[place];
-        if class.len() > 0 {
-            return;
+        let has_rest = self.classes.len() > KEEP || self.grouping.is_some();
+        if has_rest && self.classes[place].len() == 0 {
+            self.let_go(place);
         }
-        if let Keys::Fair(turns) = &mut class.keys {
+    }
+
+    #[inline(never)]
+    fn let_go(&mut self, place: usize) {
+        if let Keys::Fair(turns) = &mut self.classes[place].keys {
             turns.clear();
         }
         if self.classes.len() > KEEP {
@@ -280,9 +279,39 @@ impl GroupTurns {
         }
     }
 
-    fn pop<'a, K, M>(&mut self, slots: &'a mut Slots<K, M>) -> Option<(u32, &'a mut Slot<K, M>)> {
+    /// Appends a slot to those of its group, and returns it.
+    #[inline(never)]
+    fn push_back<'a, K: Eq + Hash, M>(
+        &mut self,
+        grouping: Option<&mut Grouping<K>>,
+        slots: &'a mut Slots<K, M>,
+        index: u32,
+    ) -> &'a mut Slot<K, M> {
+        let group = grouping.map_or(0, |grouping| {
+            let group = grouping.of(slots[index].key());
+            grouping.of_slots.insert(index, group);
+            group
+        });
+        let list = self.groups.entry(group).or_insert_with(|| {
+            self.turns.push_back(group);
+            List::EMPTY
+        });
+        self.len += 1;
+        slots.push_back(list, index)
+    }
+
+    /// Takes the next slot of the group whose turn it is, and returns it with its number.
+    #[inline(never)]
+    fn pop<'a, K: Eq + Hash, M>(
+        &mut self,
+        grouping: Option<&mut Grouping<K>>,
+        slots: &'a mut Slots<K, M>,
+    ) -> Option<(u32, &'a mut Slot<K, M>)> {
         let (group, list) = self.front()?;
         let popped = slots.pop_front(list);
+        if let Some(grouping) = grouping {
+            grouping.of_slots.remove(&popped.0);
+        }
         let over = list.is_empty();
         self.len -= 1;
         self.turns.pop_front();

@@ -95,6 +95,15 @@ impl Reader {
         self.last
     }
 
+    /// The time now, of which the caller may have read the clock; else as [`recent`](Self::recent) says.
+    #[inline]
+    pub(crate) fn read_or_recent(&mut self, read: Option<Nanos>) -> Nanos {
+        match read {
+            Some(read) => self.at_least(read),
+            None => self.recent(),
+        }
+    }
+
     /// The time now, or a little ago where calls are many.
     #[inline]
     pub(crate) fn recent(&mut self) -> Nanos {
@@ -129,12 +138,14 @@ fn coarse() -> Option<u64> {
 }
 
 /// The deadline of a delay that begins at `now`.
+#[inline]
 pub(crate) fn deadline(now: Nanos, delay: Duration) -> Nanos {
     now.saturating_add(nanos(delay.min(LONGEST_DELAY)))
 }
 
+#[inline]
 fn nanos(duration: Duration) -> Nanos {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into())
 }
 
 #[cfg(test)]

@@ -18,18 +18,16 @@ use crate::{Item, Merge};
 /// Gets of a thread for which one unit of tokio's budget is consumed. A power of two.
 const PER_UNIT: u32 = 32;
 
-/// Lets other tasks of the thread run now and then: a worker that always finds a key would otherwise never do so. A unit of
-/// the budget costs half as much as taking a key.
+/// Whether a get consumes a unit of the budget, so that other tasks of the thread run now and then: a worker that always finds a
+/// key would otherwise never let them. A unit of the budget costs half as much as taking a key.
 #[inline]
-async fn cooperate() {
+fn is_due() -> bool {
     thread_local! {
         static GETS: Cell<u32> = const { Cell::new(0) };
     }
     let gets = GETS.get().wrapping_add(1);
     GETS.set(gets);
-    if gets.is_multiple_of(PER_UNIT) {
-        consume_budget().await;
-    }
+    gets.is_multiple_of(PER_UNIT)
 }
 
 /// Waits for the next key; `None` once there will be none.
@@ -38,8 +36,14 @@ where
     K: Clone + Eq + Hash,
     M: Merge,
 {
-    cooperate().await;
-    or_next(shared, shared.locked(State::take)).await
+    if is_due() {
+        consume_budget().await;
+    }
+    let taken = shared.locked(State::take);
+    if taken.is_some() {
+        return taken;
+    }
+    sleep_until_taken(&One(shared)).await
 }
 
 /// Gives a key back and waits for the next one; `None` once there will be none.
@@ -53,14 +57,20 @@ where
 {
     let mut held = HeldItem { shared, item: Some(item) };
     async move {
-        cooperate().await;
+        if is_due() {
+            consume_budget().await;
+        }
         let taken = shared.locked(|state| {
-            held.item.iter().for_each(|item| state.done(item));
-            state.take()
+            let now = state.read_for_measures();
+            held.item.iter().for_each(|item| state.done(item, now));
+            state.take_at(now)
         });
         // The key ends without the lock.
         drop(held.item.take());
-        or_next(shared, taken).await
+        if taken.is_some() {
+            return taken;
+        }
+        sleep_until_taken(&One(shared)).await
     }
 }
 
@@ -73,20 +83,8 @@ struct HeldItem<'a, K: Clone + Eq + Hash, M: Merge> {
 impl<K: Clone + Eq + Hash, M: Merge> Drop for HeldItem<'_, K, M> {
     fn drop(&mut self) {
         if let Some(item) = &self.item {
-            self.shared.locked(|state| state.done(item));
+            self.shared.locked(|state| state.done(item, None));
         }
-    }
-}
-
-/// The key that an attempt has taken, or the next one if there was none.
-async fn or_next<K, M>(shared: &Shared<K, M>, taken: Option<Item<K, M>>) -> Option<Item<K, M>>
-where
-    K: Clone + Eq + Hash,
-    M: Merge,
-{
-    match taken {
-        None => sleep_until_taken(&One(shared)).await,
-        taken => taken,
     }
 }
 
@@ -96,7 +94,9 @@ where
     K: Clone + Eq + Hash,
     M: Merge,
 {
-    cooperate().await;
+    if is_due() {
+        consume_budget().await;
+    }
     sleep_until_taken(&Batch(shared, max.max(1))).await.unwrap_or_default()
 }
 
@@ -107,10 +107,6 @@ impl<K: Clone + Eq + Hash, M: Merge> Source for One<'_, K, M> {
 
     fn attempt(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Attempt<Self::Taken> {
         self.0.attempt(ticket, waker, |_, first| first)
-    }
-
-    fn still_sleeps(&self, ticket: Ticket, waker: &Waker) -> bool {
-        self.0.locked(|state| state.still_sleeps(ticket, waker))
     }
 
     fn give_up(&self, ticket: Ticket) {
@@ -134,10 +130,6 @@ impl<K: Clone + Eq + Hash, M: Merge> Source for Batch<'_, K, M> {
             }
             items
         })
-    }
-
-    fn still_sleeps(&self, ticket: Ticket, waker: &Waker) -> bool {
-        One(self.0).still_sleeps(ticket, waker)
     }
 
     fn give_up(&self, ticket: Ticket) {

@@ -158,11 +158,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
             if chunk.is_empty() {
                 return;
             }
-            self.shared.locked(|state| {
-                for add in chunk.drain(..) {
-                    state.add(add);
-                }
-            });
+            self.shared.locked(|state| state.add_all(chunk.drain(..)));
         }
     }
 
@@ -228,7 +224,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     #[allow(clippy::needless_pass_by_value, reason = "an item is given back once")]
     pub fn done(&self, item: Item<K, M>) {
         if !item.is_finished() {
-            self.shared.locked(|state| state.done(&item));
+            self.shared.locked(|state| state.done(&item, None));
         }
     }
 
@@ -262,15 +258,10 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
 
     /// Gives keys back as [`done`](Self::done) does, 64 under one lock.
     pub fn done_batch(&self, items: impl IntoIterator<Item = Item<K, M>>) {
-        let mut items = items.into_iter().filter(|item| !item.is_finished()).fuse();
-        let mut chunk = Vec::with_capacity(items.size_hint().0.min(BATCH));
-        loop {
-            chunk.extend(items.by_ref().take(BATCH));
-            if chunk.is_empty() {
-                return;
-            }
-            self.shared.locked(|state| chunk.iter().for_each(|item| state.done(item)));
-            chunk.clear();
+        // A vector is taken as it is; its keys end without the lock.
+        let items: Vec<_> = items.into_iter().collect();
+        for chunk in items.chunks(BATCH) {
+            self.shared.locked(|state| state.done_all(chunk));
         }
     }
 

@@ -53,7 +53,7 @@ impl<K, M> Shared<K, M> {
     /// Runs `action` under the mutex, and delivers the wake-ups that it caused after unlocking.
     #[inline]
     pub(crate) fn locked<R>(&self, action: impl FnOnce(&mut State<K, M>) -> R) -> R {
-        let mut locked = Locked { state: Some(self.state.lock()), hook: self.hook.as_ref() };
+        let mut locked = Locked { state: Some(self.state.lock()), shared: self };
         let state = locked.state.as_mut().expect("it is unlocked by drop alone");
         action(state)
     }
@@ -63,28 +63,34 @@ impl<K, M> Shared<K, M> {
 /// which code of the user's (a [`Merge`], a filter) may do after other keys became ready.
 struct Locked<'a, K, M> {
     state: Option<MutexGuard<'a, State<K, M>>>,
-    hook: Option<&'a Hook>,
+    shared: &'a Shared<K, M>,
 }
 
 impl<K, M> Drop for Locked<'_, K, M> {
     #[inline]
     fn drop(&mut self) {
-        let Some(mut state) = self.state.take() else { return };
-        if state.wakes.is_empty() {
-            return;
+        if let Some(state) = self.state.take()
+            && !state.wakes.is_empty()
+        {
+            deliver(state, self.shared.hook());
         }
-        let wakes = mem::take(&mut state.wakes);
-        drop(state);
-        if let Some(hook) = self.hook {
-            if let Some(at) = wakes.alarm {
-                hook.set_alarm(at);
-            }
-            if wakes.ready {
-                hook.ready();
-            }
-        }
-        wakes.wake();
     }
+}
+
+/// Unlocks the state and delivers the wake-ups.
+#[inline(never)]
+fn deliver<K, M>(mut state: MutexGuard<'_, State<K, M>>, hook: Option<&Hook>) {
+    let wakes = mem::take(&mut state.wakes);
+    drop(state);
+    if let Some(hook) = hook {
+        if let Some(at) = wakes.alarm {
+            hook.set_alarm(at);
+        }
+        if wakes.ready {
+            hook.ready();
+        }
+    }
+    wakes.wake();
 }
 
 impl<K: Clone + Eq + Hash, M: Merge> Shared<K, M> {

@@ -9,9 +9,9 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker, ready};
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::clock::Nanos;
 use crate::waiters::{Ticket, Waiters, Wakes};
@@ -47,11 +47,6 @@ impl Sleepers {
             self.timekeeper = Some(mine);
         }
         next.filter(|_| self.timekeeper == Some(mine))
-    }
-
-    /// Keeps one registered with the waker of this poll; false if it was notified.
-    pub(crate) fn still_sleeps(&mut self, ticket: Ticket, waker: &Waker) -> bool {
-        self.waiting.refresh(ticket, waker)
     }
 
     /// Removes a sleeper that took something.
@@ -90,11 +85,8 @@ pub(crate) trait Source {
     /// The type of what a future takes.
     type Taken;
 
-    /// Takes something, or registers with `ticket` and `waker`.
+    /// Takes something and ends the registration of `ticket`, or registers `waker` with it.
     fn attempt(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Attempt<Self::Taken>;
-
-    /// Keeps a sleeper registered with the waker of this poll; false if it was notified.
-    fn still_sleeps(&self, ticket: Ticket, waker: &Waker) -> bool;
 
     /// Removes a sleeper that gave up. Its notice, if it had one, goes to another.
     fn give_up(&self, ticket: Ticket);
@@ -110,26 +102,27 @@ pub(crate) enum Attempt<T> {
 
 /// Waits until something can be taken; `None` once there will be nothing.
 ///
-/// An item leaves the source in the poll that returns it, so a dropped future loses nothing.
+/// An item leaves the source in the poll that returns it, so a dropped future loses nothing. A poll without a notice takes
+/// what there is, as a worker that does not sleep would: a sleeper that was notified of it then registers anew.
 pub(crate) async fn sleep_until_taken<S: Source>(source: &S) -> Option<S::Taken> {
-    let mut place = SleeperGuard { source, ticket: None };
-    loop {
-        let deadline = match poll_fn(|cx| Poll::Ready(source.attempt(&mut place.ticket, cx.waker()))).await {
-            Attempt::Over(taken) => {
-                place.ticket = None;
-                return taken;
+    let mut sleeper = SleeperGuard { source, ticket: None };
+    let mut timer = pin!(None::<Sleep>);
+    poll_fn(|cx| {
+        loop {
+            let deadline = match source.attempt(&mut sleeper.ticket, cx.waker()) {
+                Attempt::Over(taken) => return Poll::Ready(taken),
+                Attempt::Sleep(deadline) => deadline,
+            };
+            if timer.as_ref().as_pin_ref().map(|timer| timer.deadline()) != deadline {
+                timer.set(deadline.map(sleep_until));
             }
-            Attempt::Sleep(deadline) => deadline,
-        };
-        let mut timer = pin!(deadline.map(sleep_until));
-        poll_fn(|cx| {
-            if !place.still_sleeps(cx) {
-                return Poll::Ready(());
+            match timer.as_mut().as_pin_mut() {
+                Some(timer) => ready!(timer.poll(cx)),
+                None => return Poll::Pending,
             }
-            timer.as_mut().as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(cx))
-        })
-        .await;
-    }
+        }
+    })
+    .await
 }
 
 /// Holds the place of one future among the sleepers; when dropped, passes on a notice it has not used and the keeping
@@ -137,12 +130,6 @@ pub(crate) async fn sleep_until_taken<S: Source>(source: &S) -> Option<S::Taken>
 struct SleeperGuard<'a, S: Source> {
     source: &'a S,
     ticket: Option<Ticket>,
-}
-
-impl<S: Source> SleeperGuard<'_, S> {
-    fn still_sleeps(&self, cx: &Context<'_>) -> bool {
-        self.ticket.is_some_and(|ticket| self.source.still_sleeps(ticket, cx.waker()))
-    }
 }
 
 impl<S: Source> Drop for SleeperGuard<'_, S> {

@@ -262,42 +262,49 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         })
     }
 
-    /// The slot that holds a key, if one does: tries `slot` first.
+    /// The number and the slot that holds a key, if one does: tries `slot` first.
     #[inline]
-    pub(crate) fn find_near(&self, slot: u32, key: &K) -> Option<u32> {
+    pub(crate) fn find_near(&self, slot: u32, key: &K) -> Option<(u32, &Slot<K, M>)> {
         match self.slots.get(slot as usize) {
-            Some(near) if near.holds(key) => Some(slot),
-            _ => self.find(hash(&self.hasher, key), key),
+            Some(near) if near.holds(key) => Some((slot, near)),
+            _ => self.find_unhashed(key).map(|own| (own, &self[own])),
         }
     }
 
-    /// The slot of a key, made if it has none; its state is then [`SlotState::Free`].
-    #[inline]
-    pub(crate) fn find_or_insert(&mut self, hash: Hash32, key: K) -> u32 {
-        self.find(hash, &key).unwrap_or_else(|| self.insert(hash, key))
+    /// The slot that holds a key, if one does; hashes the key, which a caller that can should do without the lock.
+    #[inline(never)]
+    pub(crate) fn find_unhashed(&self, key: &K) -> Option<u32> {
+        self.find(hash(&self.hasher, key), key)
     }
 
-    /// Makes the slot of a key that has none; its state is [`SlotState::Free`].
+    /// The slot of a key, and whether it is new: its state is then [`SlotState::Free`].
     #[inline]
-    pub(crate) fn insert(&mut self, hash: Hash32, key: K) -> u32 {
+    pub(crate) fn find_or_insert(&mut self, hash: Hash32, key: K) -> (u32, bool) {
         if self.table.is_full() {
             self.fill_table();
         }
-        let index = self.free;
-        if index == NIL {
-            return self.append(hash, key);
+        let Self { slots, table, free, .. } = self;
+        let unused = if *free == NIL { slot_number(slots.len()) } else { *free };
+        let found = table.find_or_insert(hash, unused, |index| {
+            let slot = &slots[index as usize];
+            slot.hash == hash && slot.holds(&key)
+        });
+        if let Some(own) = found {
+            return (own, false);
         }
-        // The rest of a free slot is as in a new one, or written when the slot gets its state.
-        let reused = &mut self.slots[index as usize];
-        self.free = reused.next;
-        (reused.key, reused.hash) = (Some(key), hash);
-        self.table.insert(hash, index);
-        index
+        if *free == NIL {
+            self.append(hash, key);
+        } else {
+            // The rest of a free slot is as in a new one, or written when the slot gets its state.
+            let reused = &mut slots[unused as usize];
+            *free = reused.next;
+            (reused.key, reused.hash) = (Some(key), hash);
+        }
+        (unused, true)
     }
 
-    fn append(&mut self, hash: Hash32, key: K) -> u32 {
-        let index = u32::try_from(self.slots.len()).ok().filter(|&index| index != NIL);
-        let index = index.expect("a queue holds fewer than 2^32 - 1 keys");
+    #[inline(never)]
+    fn append(&mut self, hash: Hash32, key: K) {
         self.slots.push(Slot {
             key: Some(key),
             time: 0,
@@ -310,9 +317,13 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
             state: SlotState::Free,
             has_delay: false,
         });
-        self.table.insert(hash, index);
-        index
     }
+}
+
+/// The number of the slot that is appended to so many.
+#[inline]
+fn slot_number(slots: usize) -> u32 {
+    u32::try_from(slots).ok().filter(|&number| number != NIL).expect("a queue holds fewer than 2^32 - 1 keys")
 }
 
 /// Half of the hash of a key.

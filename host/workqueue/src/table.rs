@@ -8,6 +8,7 @@
 //! the seed (decision record 10). Called by `slots`.
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use crate::slots::Hash32;
 
@@ -21,12 +22,17 @@ fn spread(hash: Hash32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
+/// The hash of an entry that moves: none does in a table that is not full.
+fn never_grows(_: &u32) -> u64 {
+    unreachable!("the table is not full")
+}
+
 impl Table {
     /// A table with room for so many slots, which contains these.
     pub(crate) fn filled(room: usize, slots: impl Iterator<Item = (Hash32, u32)>) -> Self {
-        let mut table = Self(HashTable::with_capacity(room));
-        slots.for_each(|(hash, slot)| table.insert(hash, slot));
-        table
+        let mut table = HashTable::with_capacity(room);
+        slots.for_each(|(hash, slot)| _ = table.insert_unique(spread(hash), slot, never_grows));
+        Self(table)
     }
 
     /// Number of slots.
@@ -47,10 +53,21 @@ impl Table {
         self.0.find(spread(hash), |&slot| is(slot)).copied()
     }
 
-    /// Adds a slot that the table does not contain. The table is not full.
+    /// The same; if there is none, adds `slot`, which the table does not contain. The table is not full.
     #[inline]
-    pub(crate) fn insert(&mut self, hash: Hash32, slot: u32) {
-        self.0.insert_unique(spread(hash), slot, |_| unreachable!("the table is not full"));
+    pub(crate) fn find_or_insert(
+        &mut self,
+        hash: Hash32,
+        slot: u32,
+        mut is: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        match self.0.entry(spread(hash), |&other| is(other), never_grows) {
+            Entry::Occupied(entry) => Some(*entry.get()),
+            Entry::Vacant(entry) => {
+                entry.insert(slot);
+                None
+            }
+        }
     }
 
     /// Removes a slot.

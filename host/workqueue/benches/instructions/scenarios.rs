@@ -54,11 +54,15 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         operations: FILL,
         run: fill_and_drain,
     },
+    Scenario { name: "add_after, come due, try_get, done", operations: 10 * DUE, run: come_due },
     Scenario { name: "parallelize_until: a piece", operations: 20_000, run: pieces },
 ];
 
 /// Keys that `raise` has at hand: 2N.
 const RAISED: usize = 10_000;
+
+/// Keys that come due within two milliseconds.
+const DUE: usize = 1_000;
 
 /// To how many keys `fill_and_drain` fills its queue.
 const FILL: usize = 10_000;
@@ -217,6 +221,26 @@ fn fill_and_drain(operations: usize) {
             queue.done(item);
         }
     }
+}
+
+/// On a paused clock, whose readings are the greater part.
+fn come_due(operations: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let (queue, keys) = (Queue::<Key>::new(), keys(DUE));
+        for _ in 0..operations / DUE {
+            for (number, key) in keys.iter().enumerate() {
+                // In no order, as delays come.
+                let delay = Duration::from_micros(5_000 + (number as u64 * 7919) % 2_000);
+                queue.add_after(Arc::clone(key), (), Priority::NORMAL, delay);
+            }
+            tokio::time::advance(Duration::from_millis(10)).await;
+            while let Some(item) = queue.try_get() {
+                queue.done(item);
+            }
+        }
+        assert_eq!(queue.len_delayed(), 0);
+    });
 }
 
 fn pieces(operations: usize) {

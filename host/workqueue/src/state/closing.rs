@@ -44,9 +44,13 @@ impl<K, M> State<K, M> {
     /// Wakes drains and closed-out workers if the end has come. To be called after each removal.
     #[inline]
     pub(super) fn settle(&mut self) {
-        if self.phase == Phase::Open {
-            return;
+        if self.phase != Phase::Open {
+            self.wake_if_ended();
         }
+    }
+
+    #[cold]
+    fn wake_if_ended(&mut self) {
         if self.is_closed() {
             self.sleepers.notify_all(&mut self.wakes);
         }

@@ -62,9 +62,9 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             self.retries += 1;
             return self.add(add);
         }
-        self.catch_up_at(began);
+        self.catch_up(Some(began));
         let Add { hash, key, payload, priority, coalesce } = add;
-        let own = self.slots.find_or_insert(hash, key);
+        let (own, _) = self.slots.find_or_insert(hash, key);
         self.delay(own, payload, priority, DelayOptions { delay, began, coalesce, is_backoff: false });
         true
     }
@@ -90,7 +90,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
         let number = self.insert_entry(own, at);
         if matches!(state, SlotState::Free | SlotState::Failed) {
-            self.leave_failed(own);
+            self.leave_failed(own, Some(now));
             let slot = &mut self.slots[own];
             slot.state = delayed(is_backoff);
             (slot.time, slot.previous) = (at, number);
@@ -128,7 +128,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.deadline_of(own)?;
         let (payload, _) = self.take_delay(own);
         self.entry_ended();
-        self.settle_free(own);
+        // The caller has looked for due keys, by the clock.
+        self.settle_free(own, Some(self.clock.last()));
         self.settle();
         Some(payload)
     }
@@ -154,7 +155,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         let delayed = self.live_delays();
         self.wheel.clear();
         let payloads = delayed.iter().map(|entry| self.take_delay(entry.slot).0).collect();
-        delayed.iter().for_each(|entry| self.settle_free(entry.slot));
+        let now = Some(self.clock.last());
+        delayed.iter().for_each(|entry| self.settle_free(entry.slot, now));
         self.release_memory();
         payloads
     }
@@ -164,19 +166,18 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.wheel.live(|entry| is_live(&self.slots, &self.beside, entry))
     }
 
-    /// Makes a portion of the due keys ready, by the cheap clock.
+    /// Makes a portion of the due keys ready, by the time that the caller has read, or else by the cheap clock. Returns the
+    /// time, if it was read by either.
     #[inline]
-    pub(super) fn catch_up(&mut self) {
-        if !self.wheel.is_empty() {
-            let now = self.clock.recent();
-            self.promote(now);
-        }
+    pub(super) fn catch_up(&mut self, read: Option<Nanos>) -> Option<Nanos> {
+        if self.wheel.is_empty() { read } else { Some(self.promote_by(read)) }
     }
 
-    /// Makes a portion of the keys ready that are due at a moment which the caller has read from the clock.
-    pub(super) fn catch_up_at(&mut self, read: Nanos) {
-        let now = self.clock.at_least(read);
+    #[inline(never)]
+    fn promote_by(&mut self, read: Option<Nanos>) -> Nanos {
+        let now = self.clock.read_or_recent(read);
         self.promote(now);
+        now
     }
 
     /// True if anything is to be done at some time.

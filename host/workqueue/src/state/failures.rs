@@ -15,7 +15,7 @@ use super::delays::DelayOptions;
 use super::{Add, State};
 use crate::clock::{self, Nanos};
 use crate::limiter::RateLimiter;
-use crate::slots::{Hash32, NIL, SlotState};
+use crate::slots::{Hash32, SlotState};
 use crate::{AddOptions, Merge, Priority};
 
 /// How long the failures of a key count that the queue does not hold otherwise.
@@ -35,13 +35,13 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         if self.shutting_down() {
             return None;
         }
-        self.catch_up_at(began);
+        self.catch_up(Some(began));
         let Add { hash, key, payload, priority, coalesce } = add;
         let found = self.slots.find(hash, &key);
-        let failures = found.map_or(0, |own| self.failures(own));
+        let failures = found.map_or(0, |own| self.failures(own, Some(began)));
         // Code of the user's, which may panic: nothing has changed before it.
         let delay = options.delay(self.limiter.when(failures));
-        let own = found.unwrap_or_else(|| self.slots.insert(hash, key));
+        let own = found.unwrap_or_else(|| self.slots.find_or_insert(hash, key).0);
         self.fail(own, payload, priority, DelayOptions { delay, began, coalesce, is_backoff: true });
         Some(delay)
     }
@@ -57,19 +57,20 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         if self.shutting_down() {
             return;
         }
-        self.catch_up_at(began);
+        self.catch_up(Some(began));
         let Add { hash, key, payload, priority, coalesce } = add;
-        let own = self.slots.find_or_insert(hash, key);
+        let (own, _) = self.slots.find_or_insert(hash, key);
         let delay = options.delay(limited);
         self.fail(own, payload, priority, DelayOptions { delay, began, coalesce, is_backoff: true });
     }
 
     /// Counts a failure of the key in a slot, and adds it.
     fn fail(&mut self, own: u32, payload: M, priority: Priority, options: DelayOptions) {
+        self.leave_failed(own, Some(options.began));
         self.count_failure(own);
         if options.delay.is_zero() {
             self.retries += 1;
-            self.add_at(own, payload, priority, options.coalesce, None);
+            self.add_at(own, payload, priority, options.coalesce, Some(options.began));
         } else {
             self.delay(own, payload, priority, options);
         }
@@ -87,12 +88,12 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Forgets the failures of a key.
     pub(crate) fn forget(&mut self, key: &K) {
         if self.failing > 0
-            && let Some(own) = self.slots.find_near(NIL, key)
+            && let Some(own) = self.slots.find_unhashed(key)
         {
             self.forget_at(own);
             if self.slots[own].state == SlotState::Failed {
-                self.leave_failed(own);
-                self.settle_free(own);
+                self.take_out_failed(own);
+                self.settle_free(own, None);
             }
         }
     }
@@ -106,14 +107,14 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.failing = 0;
         self.slots.iter_mut().for_each(|(_, slot)| slot.failures = 0);
         while let Some(own) = self.first_failed() {
-            self.leave_failed(own);
-            self.settle_free(own);
+            self.take_out_failed(own);
+            self.settle_free(own, None);
         }
     }
 
     /// How often a key failed since it was forgotten.
     pub(crate) fn num_requeues(&mut self, hash: Hash32, key: &K) -> u32 {
-        self.slots.find(hash, key).map_or(0, |own| self.failures(own))
+        self.slots.find(hash, key).map_or(0, |own| self.failures(own, None))
     }
 
     /// Replaces the limiter and forgets all failures. Returns the limiter before, to be dropped without the lock.
@@ -122,15 +123,15 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         std::mem::replace(&mut self.limiter, limiter)
     }
 
-    fn failures(&mut self, own: u32) -> u32 {
+    fn failures(&mut self, own: u32, now: Option<Nanos>) -> u32 {
         let slot = &self.slots[own];
         let (failures, since) = (slot.failures, slot.time);
-        if slot.state == SlotState::Failed && self.is_over(since) { 0 } else { failures }
+        let is_over = slot.state == SlotState::Failed && is_over(since, self.clock.read_or_recent(now));
+        if is_over { 0 } else { failures }
     }
 
-    /// Counts a failure of the key in a slot.
+    /// Counts a failure of the key in a slot, which is not among the failed ones.
     pub(super) fn count_failure(&mut self, own: u32) {
-        self.leave_failed(own);
         let slot = &mut self.slots[own];
         self.failing += usize::from(slot.failures == 0);
         slot.failures = slot.failures.saturating_add(1);
@@ -146,42 +147,46 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
     }
 
-    /// Releases a slot that is in no list; one with failures joins the failed ones.
+    /// Releases a slot that is in no list; one with failures joins the failed ones. `now` is the time; none if it was not read.
     #[inline]
-    pub(super) fn settle_free(&mut self, own: u32) {
+    pub(super) fn settle_free(&mut self, own: u32, now: Option<Nanos>) {
         let slot = &self.slots[own];
         match (slot.state, slot.failures) {
             (SlotState::Free, 0) => {
                 self.slots.release(own);
                 self.plan_release();
             }
-            (SlotState::Free, _) => self.join_failed(own),
+            (SlotState::Free, _) => self.join_failed(own, now),
             _ => {}
         }
     }
 
     #[cold]
-    fn join_failed(&mut self, own: u32) {
+    fn join_failed(&mut self, own: u32, now: Option<Nanos>) {
+        let now = self.clock.read_or_recent(now);
         for _ in 0..RELEASED {
-            let since = self.first_failed().map(|first| self.slots[first].time);
-            if let Some(since) = since
-                && self.is_over(since)
-                && let Some(first) = self.first_failed()
+            if let Some(first) = self.first_failed()
+                && is_over(self.slots[first].time, now)
             {
-                self.leave_failed(first);
+                self.take_out_failed(first);
+                self.forget_at(first);
                 self.slots.release(first);
             }
         }
-        let now = self.clock.exact();
         let slot = self.slots.push_back(&mut self.failed, own);
         (slot.state, slot.time) = (SlotState::Failed, now);
     }
 
-    /// Takes a slot out of the failed ones, if it is among them.
+    /// Takes a slot out of the failed ones, if it is among them, and forgets its failures if it was there for long. `now` is the
+    /// time; none if it was not read.
     #[inline]
-    pub(super) fn leave_failed(&mut self, own: u32) {
+    pub(super) fn leave_failed(&mut self, own: u32, now: Option<Nanos>) {
         if self.slots[own].state == SlotState::Failed {
             self.take_out_failed(own);
+            let now = self.clock.read_or_recent(now);
+            if is_over(self.slots[own].time, now) {
+                self.forget_at(own);
+            }
         }
     }
 
@@ -189,16 +194,14 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     fn take_out_failed(&mut self, own: u32) {
         self.slots.unlink(&mut self.failed, own);
         self.slots[own].state = SlotState::Free;
-        if self.is_over(self.slots[own].time) {
-            self.forget_at(own);
-        }
     }
 
     fn first_failed(&self) -> Option<u32> {
         Some(self.failed.head()).filter(|_| !self.failed.is_empty())
     }
+}
 
-    fn is_over(&mut self, since: Nanos) -> bool {
-        self.clock.exact() > clock::deadline(since, FORGOTTEN_AFTER)
-    }
+/// Whether failures of a key that failed at `since` and was not added since then count no more.
+fn is_over(since: Nanos, now: Nanos) -> bool {
+    now > clock::deadline(since, FORGOTTEN_AFTER)
 }

@@ -14,14 +14,21 @@ use crate::slots::{NIL, SlotState};
 use crate::{Item, Merge, Verdict};
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
-    /// Gives a key back.
+    /// Gives a key back, whose run ended at `ended` or now.
     #[inline]
-    pub(crate) fn done(&mut self, item: &Item<K, M>) {
+    pub(crate) fn done(&mut self, item: &Item<K, M>, ended: Option<Nanos>) {
         if let Some(own) = self.running(item) {
-            self.give_back(own, None);
-            self.settle_free(own);
+            self.give_back(own, ended);
+            self.settle_free(own, ended);
             self.settle();
         }
+    }
+
+    /// Gives keys back whose runs end now, but for those that are finished.
+    pub(crate) fn done_all(&mut self, items: &[Item<K, M>]) {
+        let now = self.read_for_measures();
+        let unfinished = items.iter().filter(|item| !item.is_finished());
+        unfinished.for_each(|item| self.done(item, now));
     }
 
     /// Gives a key back and does what follows from its run, which ended at `ended` or now. Returns the delay until its next
@@ -53,10 +60,11 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             coalesce: true,
             is_backoff: matches!(verdict, Verdict::Retry { .. }),
         });
+        let read = next.map(|options| options.began);
         // A run that the key joins: before the key is ready for it, at a priority that may be lower. What may panic comes
         // before the key is given back, or when it is delayed again.
         if let Some(options) = next {
-            self.catch_up_at(options.began);
+            self.catch_up(Some(options.began));
             if options.delay.is_zero() {
                 self.retries += 1;
                 self.add_at(own, mem::take(&mut item.payload), priority, true, Some(options.began));
@@ -67,11 +75,12 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             }
         }
         item.slot = NIL;
+        let ended = ended.or(read);
         self.give_back(own, ended);
         if let Some(options) = next {
             self.delay(own, mem::take(&mut item.payload), priority, options);
         }
-        self.settle_free(own);
+        self.settle_free(own, ended);
         self.settle();
         delay
     }
@@ -79,8 +88,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// The slot of a key in processing.
     #[inline]
     fn running(&self, item: &Item<K, M>) -> Option<u32> {
-        let own = self.slots.find_near(item.slot, &item.key)?;
-        matches!(self.slots[own].state, SlotState::Running | SlotState::Again).then_some(own)
+        let (own, slot) = self.slots.find_near(item.slot, &item.key)?;
+        matches!(slot.state, SlotState::Running | SlotState::Again).then_some(own)
     }
 
     /// Ends the processing of a key, at `ended` or now. Its slot is left [`SlotState::Free`] if it is neither ready nor delayed

@@ -26,11 +26,16 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     #[inline]
     pub(super) fn plan_release(&mut self) {
         if self.slots.is_sparse() && self.release_at.is_none() {
-            let at = clock::deadline(self.clock.exact(), KEPT);
-            self.release_at = Some(at);
-            if self.wheel.next().is_none_or(|next| at < next) {
-                self.deadline_changed();
-            }
+            self.set_release();
+        }
+    }
+
+    #[cold]
+    fn set_release(&mut self) {
+        let at = clock::deadline(self.clock.exact(), KEPT);
+        self.release_at = Some(at);
+        if self.wheel.next().is_none_or(|next| at < next) {
+            self.deadline_changed();
         }
     }
 

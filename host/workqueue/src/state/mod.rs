@@ -124,16 +124,35 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         if self.shutting_down() {
             return false;
         }
-        self.catch_up();
-        let Add { hash, key, payload, priority, coalesce } = add;
-        match self.slots.find(hash, &key) {
-            Some(own) => self.add_at(own, payload, priority, coalesce, None),
-            None => {
-                let own = self.slots.insert(hash, key);
-                self.join_ready(own, payload, priority, None);
-            }
-        }
+        let now = self.catch_up(None);
+        self.add_caught_up(add, now);
         true
+    }
+
+    /// Adds keys at once, at the same time.
+    pub(crate) fn add_all(&mut self, adds: impl Iterator<Item = Add<K, M>>) {
+        if !self.shutting_down() {
+            let read = self.read_for_measures();
+            let now = self.catch_up(read);
+            adds.for_each(|add| self.add_caught_up(add, now));
+        }
+    }
+
+    #[inline]
+    fn add_caught_up(&mut self, add: Add<K, M>, now: Option<Nanos>) {
+        let Add { hash, key, payload, priority, coalesce } = add;
+        let (own, is_new) = self.slots.find_or_insert(hash, key);
+        if is_new {
+            self.join_ready(own, payload, priority, now);
+        } else {
+            self.add_at(own, payload, priority, coalesce, now);
+        }
+    }
+
+    /// The time, if the queue measures durations.
+    #[inline]
+    pub(crate) fn read_for_measures(&mut self) -> Option<Nanos> {
+        self.measures.is_some().then(|| self.clock.recent())
     }
 
     /// Adds the key of a slot. `at` is the time; none means now.
@@ -149,7 +168,13 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Takes the next key, if any.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Item<K, M>> {
-        self.catch_up();
+        self.take_at(None)
+    }
+
+    /// Takes the next key, if any. `read` is the time, if the caller has read the clock.
+    #[inline]
+    pub(crate) fn take_at(&mut self, read: Option<Nanos>) -> Option<Item<K, M>> {
+        let now = self.catch_up(read);
         let (index, slot) = self.ready.pop(&mut self.slots)?;
         self.processing += 1;
         slot.state = SlotState::Running;
@@ -162,7 +187,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             slot: index,
         };
         if let Some(measures) = &mut self.measures {
-            let now = self.clock.recent();
+            let now = now.unwrap_or_else(|| self.clock.recent());
             item.waited = now.saturating_sub(mem::replace(&mut slot.time, now));
             slot.previous = measures.running.len() as u32;
             measures.running.push(RunningKey { slot: index, dirty_since: None });
@@ -275,7 +300,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 self.make_ready(index, payload, priority, at);
             }
             SlotState::Failed => {
-                self.leave_failed(index);
+                self.leave_failed(index, at);
                 self.make_ready(index, payload, priority, at);
             }
         }

@@ -26,11 +26,6 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.sleepers.enrol(ticket, self.next_deadline(), waker)
     }
 
-    /// Keeps a worker registered with the waker of this poll; false if it was notified.
-    pub(crate) fn still_sleeps(&mut self, ticket: Ticket, waker: &Waker) -> bool {
-        self.sleepers.still_sleeps(ticket, waker)
-    }
-
     /// Removes a worker that took a key.
     pub(crate) fn leave(&mut self, ticket: Ticket) {
         self.sleepers.leave(ticket, self.next_deadline().is_some(), &mut self.wakes);

@@ -14,12 +14,18 @@ fn hashes() -> impl Strategy<Value = Hash32> {
 #[derive(Debug, Clone)]
 enum Step {
     Insert(Hash32),
+    /// Of those that are in, the one at this place once more.
+    InsertAgain(usize),
     /// Of those that are in, the one at this place.
     Remove(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![6 => hashes().prop_map(Step::Insert), 5 => any::<usize>().prop_map(Step::Remove)];
+    let step = prop_oneof![
+        6 => hashes().prop_map(Step::Insert),
+        2 => any::<usize>().prop_map(Step::InsertAgain),
+        5 => any::<usize>().prop_map(Step::Remove),
+    ];
     prop::collection::vec(step, 0..400)
 }
 
@@ -30,18 +36,23 @@ proptest! {
         let mut model: BTreeMap<u32, Hash32> = BTreeMap::new();
         let mut next = 0;
         for step in steps {
+            if table.is_full() {
+                let slots = model.iter().map(|(&slot, &hash)| (hash, slot));
+                table = Table::filled(model.len() + 1, slots);
+            }
+            let at = |place: usize| model.iter().nth(place % model.len().max(1)).map(|(&slot, &hash)| (slot, hash));
             match step {
                 Step::Insert(hash) => {
-                    if table.is_full() {
-                        let slots = model.iter().map(|(&slot, &hash)| (hash, slot));
-                        table = Table::filled(model.len() + 1, slots);
-                    }
-                    table.insert(hash, next);
+                    prop_assert_eq!(table.find_or_insert(hash, next, |_| false), None);
                     model.insert(next, hash);
                     next += 1;
                 }
+                Step::InsertAgain(place) => {
+                    let Some((slot, hash)) = at(place) else { continue };
+                    prop_assert_eq!(table.find_or_insert(hash, next, |found| found == slot), Some(slot));
+                }
                 Step::Remove(place) => {
-                    let Some((&slot, &hash)) = model.iter().nth(place % model.len().max(1)) else { continue };
+                    let Some((slot, hash)) = at(place) else { continue };
                     table.remove(hash, slot);
                     model.remove(&slot);
                 }

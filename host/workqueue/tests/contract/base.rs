@@ -196,6 +196,21 @@ fn a_waiter_whose_key_was_snatched_waits_on() {
     assert_eq!(get.output().expect("added").key, "b");
 }
 
+#[test]
+fn a_get_that_is_polled_without_a_wake_up_takes_a_key_and_the_one_that_was_woken_waits_on() {
+    let queue = TestQueue::new();
+    let mut woken = Polled::pending(queue.get());
+    let mut other = Polled::pending(queue.get());
+    queue.add("a");
+    assert!(woken.woken() && !other.woken());
+    assert_eq!(other.ready().expect("added").key, "a");
+    assert!(woken.poll().is_pending());
+    let last = Polled::pending(queue.get());
+    queue.add("b");
+    assert!(!last.woken(), "the one before it waits longer");
+    assert_eq!(woken.ready().expect("added").key, "b");
+}
+
 #[tokio::test]
 async fn a_worker_that_always_finds_a_key_lets_other_tasks_run() {
     let queue = TestQueue::new();

@@ -21,6 +21,8 @@ enum Move {
     DropGet(usize),
     /// Polls a `get` that was woken, as a runtime would.
     PollWoken(usize),
+    /// Polls any `get`, as a `select!` would.
+    Poll(usize),
     Add(Key, Priority),
     AddAfter(Key, Millis),
     TryGet,
@@ -41,6 +43,7 @@ fn next_move() -> impl Strategy<Value = Move> {
         12 => Just(Move::Get),
         5 => any::<usize>().prop_map(Move::DropGet),
         12 => any::<usize>().prop_map(Move::PollWoken),
+        4 => any::<usize>().prop_map(Move::Poll),
         12 => (key.clone(), priority()).prop_map(|(k, p)| Move::Add(k, p)),
         12 => (key.clone(), 1..30_u64).prop_map(|(k, d)| Move::AddAfter(k, d)),
         2 => Just(Move::TryGet),
@@ -147,6 +150,14 @@ async fn no_getter_sleeps_in_vain(script: Vec<Move>) -> Result<(), TestCaseError
             Move::PollWoken(which) => {
                 let woken: Vec<usize> = (0..getters.len()).filter(|&n| getters[n].is_woken()).collect();
                 if let Some(n) = which.checked_rem(woken.len()).map(|n| woken[n])
+                    && let Poll::Ready(output) = getters[n].poll()
+                {
+                    getters.remove(n);
+                    hand_out(&mut processing, output)?;
+                }
+            }
+            Move::Poll(which) => {
+                if let Some(n) = which.checked_rem(getters.len())
                     && let Poll::Ready(output) = getters[n].poll()
                 {
                     getters.remove(n);

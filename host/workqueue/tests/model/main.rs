@@ -35,11 +35,14 @@ type Millis = u64;
 #[derive(Debug, Clone)]
 enum Step {
     Add(Key, u8, Priority),
+    AddBatch(Vec<(Key, u8, Priority)>),
     AddAfter(Key, u8, Priority, Millis),
     AddRateLimited(Key, u8, Priority),
     Forget(Key),
     TryGet,
     Done(usize),
+    /// As a batch of one.
+    DoneBatch(usize),
     /// With the payload of the next run.
     Finish(usize, u8, Verdict),
     /// Gives a key back, and takes one.
@@ -73,11 +76,13 @@ fn step() -> impl Strategy<Value = Step> {
     let bit = || (0..8_u8).prop_map(|bit| 1 << bit);
     prop_oneof![
         20 => (key.clone(), bit(), priority()).prop_map(|(k, b, p)| Step::Add(k, b, p)),
+        2 => prop::collection::vec((key.clone(), bit(), priority()), 0..5).prop_map(Step::AddBatch),
         10 => (key.clone(), bit(), priority(), 0..40_u64).prop_map(|(k, b, p, d)| Step::AddAfter(k, b, p, d)),
         8 => (key.clone(), bit(), priority()).prop_map(|(k, b, p)| Step::AddRateLimited(k, b, p)),
         2 => key.clone().prop_map(Step::Forget),
         25 => Just(Step::TryGet),
-        20 => any::<usize>().prop_map(Step::Done),
+        15 => any::<usize>().prop_map(Step::Done),
+        5 => any::<usize>().prop_map(Step::DoneBatch),
         10 => (any::<usize>(), bit(), verdict()).prop_map(|(n, b, v)| Step::Finish(n, b, v)),
         5 => any::<usize>().prop_map(Step::Next),
         1 => key.clone().prop_map(Step::DoneForeign),
@@ -160,6 +165,11 @@ async fn against_the_model(script: Vec<Step>, named: bool, fair: bool) -> Result
                 queue.add_with(key, Bits(bits), priority);
                 model.add(key, bits, priority);
             }
+            Step::AddBatch(adds) => {
+                let bits = |&(key, bits, priority): &(Key, u8, Priority)| (key, Bits(bits), priority);
+                queue.add_batch(adds.iter().map(bits));
+                adds.into_iter().for_each(|(key, bits, priority)| model.add(key, bits, priority));
+            }
             Step::AddAfter(key, bits, priority, delay) => {
                 queue.add_after(key, Bits(bits), priority, Duration::from_millis(delay));
                 model.add_after(key, bits, priority, delay, false);
@@ -184,6 +194,12 @@ async fn against_the_model(script: Vec<Step>, named: bool, fair: bool) -> Result
                 if let Some(item) = model.running(which).and_then(|key| items.remove(&key)) {
                     model.done(item.key);
                     queue.done(item);
+                }
+            }
+            Step::DoneBatch(which) => {
+                if let Some(item) = model.running(which).and_then(|key| items.remove(&key)) {
+                    model.done(item.key);
+                    queue.done_batch([item]);
                 }
             }
             Step::Finish(which, bits, verdict) => {
