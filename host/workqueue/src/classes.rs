@@ -127,7 +127,7 @@ impl Class {
 
 impl<K: Eq + Hash> Classes<K> {
     /// Appends a slot to those of a priority, which becomes that of the slot. Returns the slot.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_back<'a, M>(
         &mut self,
         slots: &'a mut Slots<K, M>,
@@ -165,7 +165,7 @@ impl<K: Eq + Hash> Classes<K> {
     }
 
     /// Takes the slot whose turn it is, and returns it with its number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop<'a, M>(&mut self, slots: &'a mut Slots<K, M>) -> Option<(u32, &'a mut Slot<K, M>)> {
         if self.len == 0 {
             self.run = 0;

@@ -67,7 +67,7 @@ struct Locked<'a, K, M> {
 }
 
 impl<K, M> Drop for Locked<'_, K, M> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if let Some(state) = self.state.take()
             && !state.wakes.is_empty()

@@ -161,7 +161,7 @@ impl<K, M> Slots<K, M> {
     }
 
     /// Appends a slot to a list, and returns it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_back(&mut self, list: &mut List, index: u32) -> &mut Slot<K, M> {
         let tail = mem::replace(&mut list.tail, index);
         *(if list.is_empty() { &mut list.head } else { &mut self[tail].next }) = index;
@@ -205,7 +205,7 @@ impl<K, M> Slots<K, M> {
     }
 
     /// Frees a slot that holds a key and is in no list.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self, index: u32) {
         let free = mem::replace(&mut self.free, index);
         let slot = &mut self.slots[index as usize];
@@ -263,7 +263,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     }
 
     /// The number and the slot that holds a key, if one does: tries `slot` first.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_near(&self, slot: u32, key: &K) -> Option<(u32, &Slot<K, M>)> {
         match self.slots.get(slot as usize) {
             Some(near) if near.holds(key) => Some((slot, near)),
@@ -278,7 +278,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     }
 
     /// The slot of a key, and whether it is new: its state is then [`SlotState::Free`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_or_insert(&mut self, hash: Hash32, key: K) -> (u32, bool) {
         if self.table.is_full() {
             self.fill_table();

@@ -15,7 +15,7 @@ use crate::{Item, Merge, Verdict};
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Gives a key back, whose run ended at `ended` or now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn done(&mut self, item: &Item<K, M>, ended: Option<Nanos>) {
         if let Some(own) = self.running(item) {
             self.give_back(own, ended);
@@ -86,7 +86,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     }
 
     /// The slot of a key in processing.
-    #[inline]
+    #[inline(always)]
     fn running(&self, item: &Item<K, M>) -> Option<u32> {
         let (own, slot) = self.slots.find_near(item.slot, &item.key)?;
         matches!(slot.state, SlotState::Running | SlotState::Again).then_some(own)
@@ -94,7 +94,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Ends the processing of a key, at `ended` or now. Its slot is left [`SlotState::Free`] if it is neither ready nor delayed
     /// then.
-    #[inline]
+    #[inline(always)]
     fn give_back(&mut self, own: u32, ended: Option<Nanos>) {
         self.processing -= 1;
         let dirty_since = self.measure_work(own, ended);

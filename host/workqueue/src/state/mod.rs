@@ -119,7 +119,7 @@ impl<K, M> State<K, M> {
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Adds a key at once; false if the queue takes no adds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, add: Add<K, M>) -> bool {
         if self.shutting_down() {
             return false;
@@ -138,7 +138,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn add_caught_up(&mut self, add: Add<K, M>, now: Option<Nanos>) {
         let Add { hash, key, payload, priority, coalesce } = add;
         let (own, is_new) = self.slots.find_or_insert(hash, key);
@@ -172,7 +172,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     }
 
     /// Takes the next key, if any. `read` is the time, if the caller has read the clock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_at(&mut self, read: Option<Nanos>) -> Option<Item<K, M>> {
         let now = self.catch_up(read);
         let (index, slot) = self.ready.pop(&mut self.slots)?;
@@ -251,7 +251,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     }
 
     /// Makes a key ready that is nothing else. `at` is when it became so; none means now.
-    #[inline]
+    #[inline(always)]
     fn join_ready(&mut self, index: u32, payload: M, priority: Priority, at: Option<Nanos>) {
         let time = match at {
             _ if self.measures.is_none() => next_number(&mut self.sequence),
