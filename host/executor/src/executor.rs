@@ -3,7 +3,12 @@
 //! Invariants:
 //! - no task is dropped and no waker is called under the mutex: both run foreign code, which may schedule tasks;
 //! - while a task can be taken and a thread sleeps, a thread has been notified that has not looked since (`notified`); so no
-//!   task waits for a thread without need.
+//!   task waits for a thread without need;
+//! - a thread that ends because it had nothing to poll has started its successor.
+//!
+//! An allocator keeps freed memory for the thread that asked for it, and looks at what other threads have freed when that thread
+//! asks again. An idle thread does not, so it would keep what a burst of tasks has left. The end of a thread gives all of it
+//! back.
 //!
 //! `schedule` is called by wakers on any thread, `next` by the executor's own threads (`thread`) or its task (`driver`).
 
@@ -19,7 +24,12 @@ use tokio::sync::Notify;
 use crate::fair_queue::{FairQueue, GroupId, Nanos};
 use crate::join_handle::JoinHandle;
 use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::thread::Ended;
 use crate::{driver, thread};
+
+/// Time without a task after which a thread ends, and another takes its place: short beside the pauses of an idle host, and long
+/// beside the 50 µs that a new thread costs.
+const IDLE: Duration = Duration::from_secs(5);
 
 /// Runs tasks of groups; a cheap handle.
 #[derive(Clone)]
@@ -82,7 +92,7 @@ impl Executor {
         let runtime = runtime.clone();
         Self::launch(name, threads, move |shared| {
             let _runtime = runtime.enter();
-            thread::run(shared);
+            thread::run(shared, IDLE)
         })
     }
 
@@ -90,18 +100,17 @@ impl Executor {
     #[cfg(feature = "shuttle")]
     #[must_use]
     pub fn start_explored(threads: NonZeroUsize) -> (Self, Threads) {
-        Self::launch("", threads, thread::run).unwrap()
+        Self::launch("", threads, |shared| thread::run(shared, IDLE)).unwrap()
     }
 
     fn launch<B>(name: &str, threads: NonZeroUsize, body: B) -> std::io::Result<(Self, Threads)>
     where
-        B: Fn(&Shared) + Clone + Send + 'static,
+        B: Fn(&Shared) -> Ended + Clone + Send + 'static,
     {
         let executor = Self::new(threads.get() - 1, Sleep::Threads(Condvar::default()));
         let guard = Threads { executor: executor.clone() };
         for _ in 0..threads.get() {
-            let (shared, body) = (Arc::clone(&executor.shared), body.clone());
-            thread::spawn(name, move || body(&shared))?;
+            thread::start(name.into(), Arc::clone(&executor.shared), body.clone())?;
         }
         Ok((executor, guard))
     }
@@ -195,8 +204,8 @@ impl Shared {
         self.state.lock().queue.take()
     }
 
-    /// Waits for the next task; none when the executor is closed. `last` is the task before, with its charge.
-    pub(crate) fn next(&self, last: Option<Polled>) -> Next {
+    /// Waits for the next task, for `idle` at most. `last` is the task before, with its charge.
+    pub(crate) fn next(&self, last: Option<Polled>, idle: Option<Duration>) -> Next {
         let Sleep::Threads(condvar) = &self.sleep else { return Next::Closed };
         let mut state = self.state.lock();
         if let Some(last) = last {
@@ -212,12 +221,17 @@ impl Shared {
                 return Next::Task { group, runnable, has_slept };
             }
             has_slept = true;
+            let mut is_idle = false;
             state.sleeping += 1;
-            while state.notified == 0 && !state.is_closed {
-                state = condvar.wait(state);
+            while state.notified == 0 && !state.is_closed && !is_idle {
+                (state, is_idle) = condvar.wait(state, idle);
             }
             state.sleeping -= 1;
-            state.notified = state.notified.saturating_sub(1);
+            if state.notified > 0 {
+                state.notified -= 1;
+            } else if is_idle && !state.is_closed {
+                return Next::Idle;
+            }
         }
     }
 
@@ -250,7 +264,9 @@ pub(crate) struct Polled {
 pub(crate) enum Next {
     /// Polls this task.
     Task { group: GroupId, runnable: Runnable, has_slept: bool },
-    /// Ends.
+    /// Ends, since there was nothing to poll.
+    Idle,
+    /// Ends with the executor.
     Closed,
 }
 

@@ -8,6 +8,8 @@ pub(crate) use parking::{Condvar, Mutex, MutexGuard};
 
 #[cfg(not(feature = "shuttle"))]
 mod parking {
+    use std::time::Duration;
+
     pub(crate) use parking_lot::{Mutex, MutexGuard};
 
     /// `parking_lot::Condvar`; a wait takes the guard by value, as in `std`.
@@ -15,9 +17,20 @@ mod parking {
     pub(crate) struct Condvar(parking_lot::Condvar);
 
     impl Condvar {
-        pub(crate) fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-            self.0.wait(&mut guard);
-            guard
+        /// Waits, for `limit` at most, and tells whether that is over.
+        pub(crate) fn wait<'a, T>(
+            &self,
+            mut guard: MutexGuard<'a, T>,
+            limit: Option<Duration>,
+        ) -> (MutexGuard<'a, T>, bool) {
+            let is_over = match limit {
+                Some(limit) => self.0.wait_for(&mut guard, limit).timed_out(),
+                None => {
+                    self.0.wait(&mut guard);
+                    false
+                }
+            };
+            (guard, is_over)
         }
 
         pub(crate) fn notify_one(&self) {
@@ -33,7 +46,9 @@ mod parking {
 #[cfg(feature = "shuttle")]
 mod explored {
     use std::sync::PoisonError;
+    use std::time::Duration;
 
+    use shuttle::rand::{Rng as _, thread_rng};
     use shuttle::sync;
     pub(crate) use shuttle::sync::MutexGuard;
 
@@ -55,8 +70,16 @@ mod explored {
     pub(crate) struct Condvar(sync::Condvar);
 
     impl Condvar {
-        pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-            self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+        /// Waits until it is notified, or finds by chance that a limit is over.
+        pub(crate) fn wait<'a, T>(
+            &self,
+            guard: MutexGuard<'a, T>,
+            limit: Option<Duration>,
+        ) -> (MutexGuard<'a, T>, bool) {
+            if limit.is_some() && thread_rng().gen_bool(0.5) {
+                return (guard, true);
+            }
+            (self.0.wait(guard).unwrap_or_else(PoisonError::into_inner), false)
         }
 
         pub(crate) fn notify_one(&self) {

@@ -5,6 +5,8 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_task::Runnable;
 #[cfg(not(feature = "shuttle"))]
@@ -14,15 +16,48 @@ use crate::executor::{Next, Polled, Shared};
 use crate::fair_queue::{GroupId, Nanos};
 use crate::slice;
 
-/// Polls tasks until the executor is closed.
-pub(crate) fn run(shared: &Shared) {
+/// Why a thread polls no more tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The executor is closed.
+    Closed,
+    /// There was no task for a while.
+    Idle,
+}
+
+/// Starts a thread that runs `body`, and starts its own successor when it ends for want of tasks.
+pub(crate) fn start<B>(name: Arc<str>, shared: Arc<Shared>, body: B) -> io::Result<()>
+where
+    B: Fn(&Shared) -> Ended + Clone + Send + 'static,
+{
+    spawn(&Arc::clone(&name), move || {
+        while body(&shared) == Ended::Idle {
+            if start(Arc::clone(&name), Arc::clone(&shared), body.clone()).is_ok() {
+                return;
+            }
+            // The system starts no thread: this one goes on.
+        }
+    })
+}
+
+/// Polls tasks until the executor is closed, or none came for `idle` after the last one. A thread that has polled none waits for
+/// as long as it takes: its end would give nothing back.
+pub(crate) fn run(shared: &Shared, idle: Duration) -> Ended {
     let mut began = cpu_clock();
     let mut last = None;
-    while let Next::Task { group, runnable, has_slept } = shared.next(last.take()) {
-        if has_slept {
-            began = cpu_clock();
+    let mut limit = None;
+    loop {
+        match shared.next(last.take(), limit) {
+            Next::Task { group, runnable, has_slept } => {
+                if has_slept {
+                    began = cpu_clock();
+                }
+                last = Some(poll(group, runnable, &mut began));
+                limit = Some(idle);
+            }
+            Next::Idle => return Ended::Idle,
+            Next::Closed => return Ended::Closed,
         }
-        last = Some(poll(group, runnable, &mut began));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tasks on threads, and on the runtime of a test.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -170,4 +171,30 @@ async fn on_the_runtime_of_a_test_time_moves_when_no_task_can_run() {
     assert_eq!(began.elapsed().as_secs(), 60);
     let second: Option<()> = second.await;
     assert_eq!((second, group.panics()), (None, 1));
+}
+
+/// Sends the number of its thread when that ends.
+struct AtEnd(mpsc::Sender<usize>, usize);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        let _ = self.0.send(self.1);
+    }
+}
+
+thread_local! {
+    static AT_END: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn a_thread_without_tasks_ends_and_another_one_takes_the_next() {
+    let body = |shared: &Shared| thread::run(shared, Duration::from_millis(1));
+    let (executor, _threads) = Executor::launch("idle", NonZeroUsize::MIN, body).unwrap();
+    let group = executor.group();
+    let (sender, ended) = mpsc::channel();
+    for number in 0..3 {
+        let sender = sender.clone();
+        group.spawn(async move { AT_END.set(Some(AtEnd(sender, number))) });
+        assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(number), "the thread has not ended");
+    }
 }
