@@ -56,33 +56,45 @@ pub(crate) struct StoreState {
     /// The packed object that was read last, with its unpacked text. Only one is kept, so a guest that reads many
     /// objects does not fill the host's memory with texts.
     pub(crate) reading: Option<Object>,
-    wasi: WasiCtx,
+    /// Made at the guest's first call of WASI, which a component without imports of it never makes.
+    wasi: Option<Box<Wasi>>,
+}
+
+/// What a guest has through WASI.
+struct Wasi {
+    ctx: WasiCtx,
     http: Http,
-    /// The WASI streams, which the guest's standard library keeps between calls, and the resources of `wasi:http`.
-    wasi_table: ResourceTable,
+    /// The streams, which the guest's standard library keeps between calls, and the resources of `wasi:http`.
+    table: ResourceTable,
+}
+
+impl Wasi {
+    fn new(host: &Arc<dyn HostImports>, call: &CurrentCall, system: Option<&Arc<dyn System>>) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MAX_HANDLES);
+        Self {
+            ctx: wasi::context(host, call, system),
+            http: Http::new(Arc::clone(host), call.clone()),
+            table,
+        }
+    }
 }
 
 impl StoreState {
     pub(crate) fn new(host: Arc<dyn HostImports>, limits: Limits) -> Self {
-        let call = CurrentCall::default();
-        let system = host.system();
-        let mut wasi_table = ResourceTable::new();
-        wasi_table.set_max_capacity(MAX_HANDLES);
         Self {
-            http: Http::new(Arc::clone(&host), call.clone()),
-            wasi: wasi::context(&host, &call, system.as_ref()),
+            system: host.system(),
             host,
-            system,
             limiter: StoreLimiter { max_memory: limits.memory, memory: 0, refused: None },
             handles: Handles::new(limits.handle_bytes),
             kinds: Kept::new(),
             metrics: Kept::new(),
             limits,
             budget: Budget::new(),
-            call,
+            call: CurrentCall::default(),
             deadline: Instant::now(),
             reading: None,
-            wasi_table,
+            wasi: None,
         }
     }
 
@@ -103,8 +115,15 @@ impl StoreState {
 
     /// Gives the guest the imports that were taken from it.
     pub(crate) fn set_imports(&mut self, imports: Arc<dyn HostImports>) {
-        self.http.hooks.host = Arc::clone(&imports);
+        if let Some(wasi) = &mut self.wasi {
+            wasi.http.hooks.host = Arc::clone(&imports);
+        }
         self.host = imports;
+    }
+
+    fn wasi(&mut self) -> &mut Wasi {
+        let Self { wasi, host, call, system, .. } = self;
+        wasi.get_or_insert_with(|| Box::new(Wasi::new(host, call, system.as_ref())))
     }
 
     /// Ends a call: invalidates its handles and drops the unpacked text.
@@ -117,15 +136,17 @@ impl StoreState {
 
 impl WasiView for StoreState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.wasi_table }
+        let Wasi { ctx, table, .. } = self.wasi();
+        WasiCtxView { ctx, table }
     }
 }
 
 impl WasiHttpView for StoreState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        let Http { ctx, hooks } = &mut self.http;
-        hooks.deadline = self.deadline;
-        WasiHttpCtxView { ctx, hooks, table: &mut self.wasi_table }
+        let deadline = self.deadline;
+        let Wasi { http: Http { ctx, hooks }, table, .. } = self.wasi();
+        hooks.deadline = deadline;
+        WasiHttpCtxView { ctx, hooks, table }
     }
 }
 
@@ -143,5 +164,20 @@ mod tests {
         let start = Instant::now() + Duration::from_secs(3);
         state.begin(CallContext::default(), start);
         assert_eq!(state.deadline, start + Duration::from_secs(7));
+    }
+
+    #[test]
+    fn wasi_is_made_at_its_first_use_and_has_the_imports_that_are_set() {
+        let mut state = StoreState::new(Arc::new(Nothing), Limits::default());
+        state.begin(CallContext::default(), Instant::now());
+        let before = state.take_imports("save");
+        assert!(state.wasi.is_none());
+        let (during, deadline) = (Arc::clone(&state.host), state.deadline);
+        let _ = state.http();
+        let hooks = &state.wasi().http.hooks;
+        assert_eq!(hooks.deadline, deadline);
+        assert!(Arc::ptr_eq(&hooks.host, &during), "the imports at that time");
+        state.set_imports(Arc::clone(&before));
+        assert!(Arc::ptr_eq(&state.wasi().http.hooks.host, &before), "those that are set later");
     }
 }

@@ -20,7 +20,7 @@ pub trait System: Send + Sync + 'static {
     fn monotonic_clock(&self) -> Duration;
     /// Fills `bytes`.
     fn random(&self, source: RandomSource, bytes: &mut [u8]);
-    /// The number of `wasi:random/insecure-seed`. Asked for once, when the instance is made.
+    /// The number of `wasi:random/insecure-seed`. Asked for at most once.
     fn seed(&self) -> u128;
 }
 
