@@ -38,8 +38,8 @@ pub struct Impersonation {
 
 /// An [`Identity`] ready to be sent.
 pub(crate) struct RequestIdentity {
-    /// `User-Agent` and `Impersonate-*`.
-    pub(crate) headers: HeaderMap,
+    /// `User-Agent` and `Impersonate-*`. A map of headers has room for six at least, and a host has thousands of identities.
+    headers: Box<[(HeaderName, HeaderValue)]>,
     pub(crate) user_agent: String,
     pub(crate) field_manager: String,
     impersonate: Option<Impersonation>,
@@ -53,15 +53,14 @@ impl RequestIdentity {
     /// The identity that the configuration gives.
     pub(crate) fn own(identity: Identity, runtime: &Handle) -> Result<Self> {
         let Identity { user_agent, field_manager, impersonate, rate_limit } = identity;
-        let mut headers = HeaderMap::new();
-        headers.insert(USER_AGENT, value("user agent", &user_agent)?);
+        let mut headers = vec![(USER_AGENT, value("user agent", &user_agent)?)];
         if let Some(who) = &impersonate {
             impersonation(&mut headers, who)?;
         }
         let acting_as = impersonate.as_ref().map_or("", |who| &who.user);
         let flow = format!("{user_agent}\n{acting_as}").into();
         let rate_limiter = rate_limit.map(|limit| RateLimiter::new(limit, runtime.clone())).transpose()?;
-        Ok(Self { headers, user_agent, field_manager, impersonate, flow, rate_limiter })
+        Ok(Self { headers: headers.into(), user_agent, field_manager, impersonate, flow, rate_limiter })
     }
 
     /// `identity`, with what it leaves open taken from `own`.
@@ -75,24 +74,31 @@ impl RequestIdentity {
         };
         Self::own(identity, runtime)
     }
+
+    /// Adds the headers that tell the identity.
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
+        for (name, value) in &self.headers {
+            headers.append(name.clone(), value.clone());
+        }
+    }
 }
 
-fn impersonation(headers: &mut HeaderMap, who: &Impersonation) -> Result<()> {
+fn impersonation(headers: &mut Vec<(HeaderName, HeaderValue)>, who: &Impersonation) -> Result<()> {
     if who.user.is_empty() {
         // The server would ignore the groups and let the request through as the host itself.
         return Err(Error::Config("impersonation without a user name: set the user to act as".to_owned()));
     }
-    headers.insert(HeaderName::from_static("impersonate-user"), value("impersonated user", &who.user)?);
+    headers.push((HeaderName::from_static("impersonate-user"), value("impersonated user", &who.user)?));
     for group in &who.groups {
-        headers.append(HeaderName::from_static("impersonate-group"), value("impersonated group", group)?);
+        headers.push((HeaderName::from_static("impersonate-group"), value("impersonated group", group)?));
     }
     if let Some(uid) = &who.uid {
-        headers.insert(HeaderName::from_static("impersonate-uid"), value("impersonated UID", uid)?);
+        headers.push((HeaderName::from_static("impersonate-uid"), value("impersonated UID", uid)?));
     }
     for (key, values) in &who.extra {
         let name = extra_header(key)?;
         for extra in values {
-            headers.append(name.clone(), value("impersonated extra", extra)?);
+            headers.push((name.clone(), value("impersonated extra", extra)?));
         }
     }
     Ok(())

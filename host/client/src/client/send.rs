@@ -34,7 +34,7 @@ impl Client {
             .body(Full::new(call.body.clone()))
             .map_err(|e| Error::Request(format!("{}: {e}", self.doing(call))))?;
         let headers = request.headers_mut();
-        headers.clone_from(&identity.headers);
+        identity.add_to(headers);
         headers.insert(ACCEPT, call.accept.clone());
         if watch {
             // New servers gzip a watch as one member per event, which costs more than it saves.
