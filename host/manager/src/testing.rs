@@ -299,7 +299,7 @@ impl TestPlugin {
         for lease in kinds.values().flat_map(|view| &view.leases) {
             assert!(lease.wait_synced().await);
         }
-        let _ = imports.kinds.set(kinds);
+        let _ = imports.kinds.set(kinds.into());
         let source = ComponentSource {
             path: files.wasm_path.clone(),
             slots: Arc::clone(&self.loader.slots),

@@ -354,18 +354,18 @@ fn elements<T: for<'a> Deserialize<'a>, U>(
     raw: &[&RawValue],
     mut check: impl FnMut(&str, T) -> Result<U, DescribeError>,
 ) -> Result<Vec<U>, DescribeError> {
-    raw.iter()
-        .enumerate()
-        .map(|(position, raw)| {
-            let at = match serde_json::from_str::<KindOnly>(raw.get()) {
-                Ok(KindOnly { group, version, kind }) => {
-                    format!("{list}[{position}] ({})", Gvk::new(&group, &version, &kind))
-                }
-                Err(_) => format!("{list}[{position}]"),
-            };
-            check(&at, element(&at, raw)?)
-        })
-        .collect()
+    // Without room to spare: it is kept for the life of the generation.
+    let mut elements = Vec::with_capacity(raw.len());
+    for (position, raw) in raw.iter().enumerate() {
+        let at = match serde_json::from_str::<KindOnly>(raw.get()) {
+            Ok(KindOnly { group, version, kind }) => {
+                format!("{list}[{position}] ({})", Gvk::new(&group, &version, &kind))
+            }
+            Err(_) => format!("{list}[{position}]"),
+        };
+        elements.push(check(&at, element(&at, raw)?)?);
+    }
+    Ok(elements)
 }
 
 fn element<T: for<'a> Deserialize<'a>>(at: &str, raw: &RawValue) -> Result<T, DescribeError> {

@@ -299,7 +299,13 @@ fn each<T, U>(
     list: Option<Vec<T>>,
     mut check: impl FnMut(usize, &T) -> Result<U, ManifestError>,
 ) -> Result<Vec<U>, ManifestError> {
-    list.unwrap_or_default().iter().enumerate().map(|(index, entry)| check(index, entry)).collect()
+    let list = list.unwrap_or_default();
+    // Without room to spare: it is kept for the life of the plugin.
+    let mut checked = Vec::with_capacity(list.len());
+    for (index, entry) in list.iter().enumerate() {
+        checked.push(check(index, entry)?);
+    }
+    Ok(checked)
 }
 
 pub(crate) fn refused<T>(value: &Spanned<T>, field: &str, reason: String, remedy: &str) -> ManifestError {

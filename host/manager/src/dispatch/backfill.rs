@@ -134,6 +134,10 @@ impl Backfill {
         };
         if part.objects.at_most() == 0 {
             left.parts.pop();
+            if left.parts.is_empty() {
+                // There may be none until the next reload: a part is 350 bytes.
+                left.parts = Vec::new();
+            }
         }
         self.update(&left);
         true

@@ -67,7 +67,7 @@ impl GuestState {
     pub(crate) fn save(&self, mut going: Going) {
         let plugin = self.plugin.get().and_then(Weak::upgrade);
         let Some(plugin) = plugin.filter(|plugin| plugin.may_call()) else { return };
-        let most = going.generation.origin.limits.state_bytes;
+        let most = going.generation.origin.manifest.limits.state_bytes;
         // It is free: there is one instance at a time, and this is the one that got the last state.
         let Ok(mut saved) = Arc::clone(&self.saved).try_lock_owned() else { return };
         let saver = Arc::clone(&plugin);

@@ -13,7 +13,7 @@
 mod written;
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 
@@ -33,7 +33,33 @@ const MOST_DELETES: usize = 32;
 #[derive(Default)]
 pub(crate) struct Writes {
     unmet: AtomicBool,
-    notes: Mutex<HashMap<InformerId, Note>>,
+    notes: Mutex<Notes>,
+}
+
+/// The notes by informer, sorted and without room to spare: most plugins have one.
+#[derive(Debug, Default)]
+struct Notes(Vec<(InformerId, Note)>);
+
+impl Notes {
+    fn place(&self, id: &InformerId) -> Result<usize, usize> {
+        self.0.binary_search_by(|(own, _)| own.cmp(id))
+    }
+
+    fn add(&mut self, id: InformerId) {
+        if let Err(at) = self.place(&id) {
+            self.0.reserve_exact(1);
+            self.0.insert(at, (id, Note::default()));
+        }
+    }
+
+    fn get_mut(&mut self, id: &InformerId) -> Option<&mut Note> {
+        self.place(id).ok().map(|at| &mut self.0[at].1)
+    }
+
+    fn retain(&mut self, keeps: impl Fn(&InformerId) -> bool) {
+        self.0.retain(|(id, _)| keeps(id));
+        self.0.shrink_to_fit();
+    }
 }
 
 /// How a wait ended.
@@ -143,13 +169,13 @@ impl Writes {
     pub(crate) fn watch(&self, ids: impl IntoIterator<Item = InformerId>) {
         let mut notes = self.notes.lock();
         for id in ids {
-            notes.entry(id).or_default();
+            notes.add(id);
         }
     }
 
     /// A generation took over that reads these informers and no others.
     pub(crate) fn watch_only(&self, ids: &[&InformerId]) {
-        self.notes.lock().retain(|id, _| ids.contains(&id));
+        self.notes.lock().retain(|id| ids.contains(&id));
     }
 
     /// Notes a write to an object of this resource and name, in this namespace unless the kind has none.
@@ -161,7 +187,7 @@ impl Writes {
         written: Written<'_>,
     ) {
         let mut notes = self.notes.lock();
-        for (id, note) in &mut *notes {
+        for (id, note) in &mut notes.0 {
             // One resource has one sequence of versions, whatever API version it is read and written in.
             let same = id.resource.group == resource.gvk.group && id.resource.resource == resource.plural;
             let shows = id.namespace.as_deref().is_none_or(|shown| namespace == Some(shown))
@@ -222,7 +248,7 @@ impl Writes {
             }
         }
         // All notes, not those of these caches alone: another generation may have taken over by now.
-        if !notes.values().any(|note| note.state == NoteState::Open) {
+        if !notes.0.iter().any(|(_, note)| note.state == NoteState::Open) {
             self.unmet.store(false, Release);
         }
         targets

@@ -3,6 +3,7 @@
 pub(crate) mod api_calls;
 pub(crate) mod guest_events;
 pub(crate) mod http_client;
+pub(crate) mod kind_views;
 pub(crate) mod log_limit;
 pub(crate) mod plugin_imports;
 pub(crate) mod token_bucket;

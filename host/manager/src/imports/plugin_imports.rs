@@ -27,6 +27,7 @@ use crate::dispatch::writes::{self, WaitOutcome, WaitScope};
 use crate::imports::api_calls::ApiCalls;
 use crate::imports::guest_events::PluginEvents;
 use crate::imports::http_client::LazyHttpClient;
+use crate::imports::kind_views::KindViews;
 use crate::imports::log_limit::LogLimit;
 use crate::imports::visible_objects::{ShownCursor, VisibleObjects};
 use crate::lifecycle::shared_indexes::IndexLease;
@@ -58,7 +59,7 @@ pub(crate) struct PluginImports {
     pub(crate) host_time: HostTime,
     pub(crate) warnings: Arc<Warnings>,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
-    pub(crate) kinds: OnceLock<HashMap<Gvk, KindView>>,
+    pub(crate) kinds: OnceLock<KindViews>,
 }
 
 /// One kind as this generation may see it.
@@ -185,13 +186,13 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 impl PluginImports {
     /// The caches that this generation reads; none before its kinds are resolved.
     pub(crate) fn caches(&self) -> impl Iterator<Item = writes::Cache<'_>> {
-        let views = self.kinds.get().into_iter().flat_map(HashMap::values);
+        let views = self.kinds.get().into_iter().flat_map(KindViews::values);
         views.flat_map(|view| &view.leases).map(|lease| (lease.id(), lease.indexer()))
     }
 
     /// Whether the ServiceAccount may watch again all that this generation watches, after changes may have been missed.
     pub(crate) fn are_rights_restored(&self) -> bool {
-        let views = || self.kinds.get().into_iter().flat_map(HashMap::values);
+        let views = || self.kinds.get().into_iter().flat_map(KindViews::values);
         views().any(|view| view.rights.watch.are_broken())
             && views().all(|view| view.rights.watch.refusal(None).is_none())
     }

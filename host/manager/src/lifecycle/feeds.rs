@@ -133,6 +133,10 @@ impl Feeds {
             let carried = feeds.carry_over(unfinished, &parts);
             plugin.backfill().replace([carried, parts].into_iter().flatten().collect());
         }
+        // They stay as they are. A feed is 300 bytes, and a list that grew has room for four.
+        feeds.mappers.shrink_to_fit();
+        feeds.handlers.shrink_to_fit();
+        feeds.turns.shrink_to_fit();
         feeds
     }
 

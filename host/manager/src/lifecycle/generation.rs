@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use pilothouse_cache::EventFilter as _;
 use pilothouse_engine::{ContractVersion, LoadError};
 use pilothouse_object::ObjectKey;
-use pilothouse_plugin::{DataLimits, Description, KeyMap, Limits, OnReload, PluginLimits, WatchSpec, World};
+use pilothouse_plugin::{DataLimits, Description, KeyMap, Limits, Manifest, OnReload, WatchSpec, World};
 
 use crate::dispatch::backfill::BackfillPart;
 use crate::dispatch::guest::Component;
@@ -34,7 +34,6 @@ pub(crate) struct Generation {
     pub(crate) source: ComponentSource,
     /// What a rollback to this generation restores.
     pub(crate) version: Version,
-    /// What the manifest says, for the status.
     pub(crate) origin: Origin,
     pub(crate) imports: Arc<PluginImports>,
     pub(crate) limits: Limits,
@@ -76,13 +75,11 @@ impl ComponentTraits {
     }
 }
 
-/// What the manifest of a generation says, as far as nothing else keeps it.
+/// Where a generation comes from.
 pub(crate) struct Origin {
     /// `sha256:…` of the manifest; empty without one.
     pub(crate) manifest_digest: String,
-    /// `NAMESPACE/NAME`.
-    pub(crate) service_account: Option<String>,
-    pub(crate) limits: PluginLimits,
+    pub(crate) manifest: Arc<Manifest>,
 }
 
 impl Generation {
@@ -106,11 +103,7 @@ impl Generation {
             version: load.version(),
             origin: Origin {
                 manifest_digest: load.files.manifest_digest.clone(),
-                service_account: manifest
-                    .service_account
-                    .as_ref()
-                    .map(|account| format!("{}/{}", account.namespace, account.name)),
-                limits: manifest.limits,
+                manifest: Arc::clone(&load.files.manifest),
             },
             limits: manifest.limits.engine,
             data: manifest.limits.data,

@@ -28,6 +28,7 @@ use crate::dispatch::guest::{Compiler, Component};
 use crate::dispatch::recording::RecordedComponent;
 use crate::imports::api_calls::ApiCalls;
 use crate::imports::http_client::{LazyHttpClient, user_agent};
+use crate::imports::kind_views::KindViews;
 use crate::imports::plugin_imports::PluginImports;
 use crate::lifecycle::component_source::{self, ComponentSource};
 use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
@@ -304,7 +305,8 @@ impl Loader {
         if let Some(account) = &load.manifest().service_account {
             leasing.rights = self.await_rights(plugin, account, &leasing, &resources).await?;
         }
-        let kinds = self.lease_informers(plugin, &leasing, &resources).await.map_err(Refused::manifest)?;
+        let kinds = self.lease_informers(plugin, &leasing, &resources).await;
+        let kinds = KindViews::from(kinds.map_err(Refused::manifest)?);
         plugin.writes().watch(kinds.values().flat_map(|view| &view.leases).map(|lease| lease.id().clone()));
         if !wait_for_caches(plugin, kinds.values()).await {
             return Err(LoadFailure::Retry("the host is shutting down".to_owned()));

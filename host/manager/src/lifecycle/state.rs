@@ -27,7 +27,7 @@ use crate::lifecycle::quarantine::{Admission, Quarantine, Quarantined};
 use crate::lifecycle::rollback::{Rollback, Version};
 use crate::observe::status::{PluginState, RollbackView};
 
-/// The state of one plugin.
+/// The state of one plugin. Conditions that few plugins are in are boxed.
 #[derive(Debug, Default)]
 pub(crate) struct LifecycleState {
     phase: Phase,
@@ -35,15 +35,15 @@ pub(crate) struct LifecycleState {
     is_paused: bool,
     reconciles: Quarantine,
     events: Quarantine,
-    probation: Option<Probation>,
+    probation: Option<Box<Probation>>,
     /// The last generation that was good when another one replaced it.
     last_good: Option<(u64, Version)>,
     /// A rollback that is wanted and has not begun.
-    rollback: Option<Rollback>,
+    rollback: Option<Box<Rollback>>,
     /// A rollback is being loaded.
     rolls_back: bool,
     /// The rollback that started the current generation.
-    rolled_back: Option<RollbackView>,
+    rolled_back: Option<Box<RollbackView>>,
     /// Why the files in the directory are not usable.
     file_error: Option<String>,
     /// Why the sources of `spec.configFrom` are not usable.
@@ -221,12 +221,12 @@ impl LifecycleState {
         }
         let failing = self.reconciles.begin_anew().into_iter().chain(self.events.begin_anew()).collect();
         let replaces_good = self.last_good.as_ref().is_some_and(|(_, good)| good != version);
-        self.probation = replaces_good.then(|| Probation::new(failing));
+        self.probation = replaces_good.then(|| Box::new(Probation::new(failing)));
         self.end_rollback();
         (self.rolled_back, self.last_error) = match cause {
             Cause::Change => (None, None),
             Cause::RightsRestored => (self.rolled_back.take(), self.last_error.take()),
-            Cause::Rollback(rollback) => (Some(rollback.view()), Some(rollback.to_string())),
+            Cause::Rollback(rollback) => (Some(Box::new(rollback.view())), Some(rollback.to_string())),
         };
         self.host_condition = None;
         self.load_wait = None;
@@ -287,13 +287,13 @@ impl LifecycleState {
         if verdict == Some(Verdict::RollBack)
             && let (Phase::Running { number, version }, Some((to, good))) = (&self.phase, &self.last_good)
         {
-            self.rollback = Some(Rollback {
+            self.rollback = Some(Box::new(Rollback {
                 from: *number,
                 digest: version.digest().to_owned(),
                 to: *to,
                 version: good.clone(),
                 reason: reason.to_owned(),
-            });
+            }));
         }
     }
 
@@ -301,7 +301,7 @@ impl LifecycleState {
     pub(crate) fn take_rollback(&mut self) -> Option<Rollback> {
         let rollback = self.rollback.take();
         self.rolls_back |= rollback.is_some();
-        rollback
+        rollback.map(|rollback| *rollback)
     }
 
     fn end_rollback(&mut self) {
@@ -391,7 +391,7 @@ impl LifecycleState {
             waiting_for: waiting_for.cloned(),
             next_try: pause_ends.or_else(|| self.load_wait.as_ref()?.next_try),
             host_condition: self.host_condition.clone(),
-            rolled_back: self.rolled_back.clone(),
+            rolled_back: self.rolled_back.as_deref().cloned(),
             pause_ends,
             last_good: self.last_good.as_ref().map(|(number, good)| (*number, good.digest().to_owned())),
         }

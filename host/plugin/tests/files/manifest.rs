@@ -49,6 +49,7 @@ fn reads_every_field() {
     )
     .unwrap();
     assert_eq!(manifest.name, "exporter");
+    assert_eq!(manifest.permissions.capacity(), 2, "without room to spare");
     assert_eq!(manifest.source.file.as_deref(), Some("event-exporter.wasm"));
     let digest = "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
     assert_eq!(manifest.source.digest.as_deref(), Some(digest));

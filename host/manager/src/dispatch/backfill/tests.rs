@@ -43,6 +43,7 @@ async fn the_queue_holds_some_keys_of_a_long_list_at_a_time_and_all_are_reconcil
     }
     assert!((1..PORTION + 100).contains(&most), "{most} keys waited at once");
     assert_eq!(calls.so_far().await, [""; 0]);
+    assert_eq!(test.plugin.backfill().left.lock().parts.capacity(), 0, "it holds no memory any more");
     test.end().await;
 }
 

@@ -238,7 +238,7 @@ async fn an_informer_of_the_next_generation_is_waited_for_too() {
     assert_eq!(plugin.wait().await.0, WaitOutcome::NotNeeded);
     narrow.writes.watch_only(&[&narrow.id]);
     assert_eq!(narrow.wait_while(|cache| cache.bookmark("12")).await, AFTER_CHANGE);
-    assert_eq!(narrow.writes.notes.lock().len(), 1, "the informer of the generation before is forgotten");
+    assert_eq!(narrow.writes.notes.lock().0.len(), 1, "the informer of the generation before is forgotten");
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,8 +249,9 @@ async fn what_is_remembered_is_bounded() {
         plugin.write(&number.to_string());
         plugin.delete(&object);
     }
-    let notes = plugin.writes.notes.lock();
-    let note = &notes[&plugin.id];
-    assert_eq!((notes.len(), note.deletes.len(), &*note.version), (1, MOST_DELETES, "999"));
+    let mut notes = plugin.writes.notes.lock();
+    let count = notes.0.len();
+    let note = notes.get_mut(&plugin.id).unwrap();
+    assert_eq!((count, note.deletes.len(), &*note.version), (1, MOST_DELETES, "999"));
     assert_eq!(&*note.deletes.back().unwrap().1, "999");
 }

@@ -53,6 +53,18 @@ async fn the_first_generation_reconciles_everything_in_the_cache_and_each_change
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_lists_that_a_generation_keeps_have_no_room_to_spare() {
+    let test = TestPlugin::new().await;
+    test.run(reconciler("sha256:a").0).await;
+    let generation = test.plugin.current().unwrap();
+    let feeds = generation.take_feeds();
+    assert_eq!((feeds.mappers.len(), feeds.mappers.capacity()), (1, 1));
+    let watches = &generation.description.watches;
+    assert_eq!((watches.len(), watches.capacity()), (1, 1));
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reload_reconciles_all_keys_again_unless_the_manifest_keeps_the_queue() {
     for (spec, again) in [(json!({}), 2), (json!({"onReload": "keep"}), 0)] {
         let test = TestPlugin::new().await;

@@ -241,7 +241,7 @@ async fn index_values_of_hidden_objects_are_not_shown_and_each_is_reported_to_be
     let load = Load { files: &files, code: &code, config: &config, number: 1, cause: Cause::Change };
     let imports = test.loader.imports(&test.plugin, &load, &grants);
     let kind = config_maps().gvk;
-    assert!(imports.kinds.set(HashMap::from([(kind.clone(), view)])).is_ok());
+    assert!(imports.kinds.set(HashMap::from([(kind.clone(), view)]).into()).is_ok());
 
     let visits = |most: usize| {
         let (mut shown, mut visits) = (Vec::new(), 0);

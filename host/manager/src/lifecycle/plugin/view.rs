@@ -9,7 +9,7 @@ use pilothouse_plugin::{BOUNDS, KeyMap, PluginLimits, WatchSpec};
 use tokio::time::Instant;
 
 use super::Plugin;
-use crate::lifecycle::generation::Generation;
+use crate::lifecycle::generation::{Generation, Origin};
 use crate::lifecycle::informers::refused_watch;
 use crate::observe::detail::{CurrentView, GenerationView, InformerView, LimitView, PluginDetail, WatchView};
 use crate::observe::status::{PluginState, PluginStatus};
@@ -67,12 +67,13 @@ impl Plugin {
     }
 
     fn current_view(&self, generation: &Generation) -> CurrentView {
-        let origin = &generation.origin;
+        let Origin { manifest_digest, manifest } = &generation.origin;
+        let account = manifest.service_account.as_ref();
         let digest = CONFIG_DIGESTS.hash_one(&**generation.version.config.json());
         CurrentView {
-            manifest_digest: origin.manifest_digest.clone(),
+            manifest_digest: manifest_digest.clone(),
             config_digest: format!("{digest:016x}"),
-            service_account: origin.service_account.clone(),
+            service_account: account.map(|account| format!("{}/{}", account.namespace, account.name)),
             grants: generation.imports.api_calls.grants.rules().to_vec(),
             watches: generation
                 .description
@@ -80,7 +81,7 @@ impl Plugin {
                 .iter()
                 .map(|watch| watch_view(generation, watch))
                 .collect(),
-            limits: self.limits(generation, &origin.limits),
+            limits: self.limits(generation, &manifest.limits),
         }
     }
 
