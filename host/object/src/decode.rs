@@ -1,10 +1,10 @@
 //! Decodes the JSON of one object into the header and the text that an [`Object`](crate::Object) keeps.
 //!
-//! One pass over the text validates it and records the byte range of each metadata field; one copy then builds the
-//! buffer. The copy leaves out `metadata.managedFields`: it is the largest part of many objects, controllers do not
-//! read it, and the scan only looks for its end. The copy adds `apiVersion` and `kind` where the server omitted them,
-//! as it does for the items of a list. Everything else is copied unchanged, so a guest may write back the text that it
-//! read.
+//! One pass over the text validates it, or of a trusted sender's text the part that the host reads ([`Validation`]), and
+//! records the byte range of each metadata field; one copy then builds the buffer. The copy leaves out
+//! `metadata.managedFields`: it is the largest part of many objects, controllers do not read it, and the scan only looks
+//! for its end. The copy adds `apiVersion` and `kind` where the server omitted them, as it does for the items of a list.
+//! Everything else is copied unchanged, so a guest may write back the text that it read.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,11 +12,10 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde::de::{Error as _, IgnoredAny};
 
+use crate::default_kind::DefaultKind;
 use crate::key::{KeyError, ObjectKey};
-use crate::kind::Gvk;
 use crate::pack::MetadataField;
 use crate::scan::{JsonCursor, ScanError, has_escapes};
-use crate::short_text::ShortText;
 
 /// Why bytes cannot be decoded as an object or a list.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +44,16 @@ pub enum DecodeError {
     TooLarge(usize),
 }
 
+/// How much of an object's text is validated. That it is UTF-8 is always checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Validation {
+    /// All of it.
+    Full,
+    /// `apiVersion`, `kind`, `metadata`, and the names of the other fields. Of the value of another field the scan only looks
+    /// for the end, by counting brackets outside strings.
+    Header,
+}
+
 /// The byte range of a field's text in the buffer; empty when the field is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -62,9 +71,7 @@ impl Span {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct DecodedObject {
-    // The fields that nearly every reader needs come first, so that they share a cache line with the reference count.
-    /// A copy of the resource version, if it has at most 15 bytes.
-    pub(crate) version: ShortText,
+    // What a look-up needs comes first, so that it shares a cache line with the reference count.
     pub(crate) key: ObjectKey,
     pub(crate) buffer: Box<str>,
     /// Length of the JSON at the start of `buffer`. Unescaped copies of strings follow it.
@@ -77,7 +84,10 @@ pub(crate) struct DecodedObject {
     pub(crate) labels: Span,
     pub(crate) annotations: Span,
     pub(crate) owner_references: Span,
-    // Here it takes no room: with its reference count the header has 160 bytes, a size class of allocators.
+    /// The first two fields beside `apiVersion`, `kind` and `metadata`, up to a name that has escapes or white space behind
+    /// it: `spec` and `status` of most kinds.
+    pub(crate) fields: [Span; 2],
+    // Here it takes no room of its own.
     /// Whether a projection removed fields, or may have.
     pub(crate) partial: bool,
     pub(crate) generation: Option<i64>,
@@ -98,6 +108,17 @@ impl DecodedObject {
         };
         span.get(&self.buffer)
     }
+
+    /// The JSON of a field whose place was recorded; `None` says nothing about the object.
+    pub(crate) fn recorded(&self, name: &str) -> Option<&str> {
+        // The names of recorded fields have no quotes, so the next one to the left is the one before the name.
+        let is_named = |span: &&Span| {
+            let before = self.buffer[..span.start as usize].strip_suffix("\":");
+            before.and_then(|before| before.strip_suffix(name)).is_some_and(|before| before.ends_with('"'))
+        };
+        let span = self.fields.iter().find(is_named).filter(|_| !name.contains('"'))?;
+        span.get(&self.buffer)
+    }
 }
 
 /// The byte range of a value in the source text; `None` when the value is absent.
@@ -109,6 +130,7 @@ struct ObjectRanges {
     api_version: ValueRange,
     kind: ValueRange,
     metadata: Option<MetadataRanges>,
+    fields: [ValueRange; 2],
 }
 
 #[derive(Default)]
@@ -164,8 +186,9 @@ fn put(range: &mut ValueRange, name: &str, found: Range<usize>) -> Result<(), Re
 
 impl ObjectRanges {
     /// Reads the object at the cursor's position.
-    fn read(cursor: &mut JsonCursor<'_>) -> Result<Self, ReadError> {
+    fn read(cursor: &mut JsonCursor<'_>, validation: Validation) -> Result<Self, ReadError> {
         let mut ranges = Self::default();
+        let mut fields = 0;
         let mut member = cursor.first_member()?;
         while let Some(name) = member {
             let name = name.unescaped().ok_or(ScanError::Invalid)?;
@@ -181,7 +204,18 @@ impl ObjectRanges {
                     }
                 }
                 _ => {
-                    cursor.value()?;
+                    let value = match validation {
+                        Validation::Full => cursor.value()?,
+                        Validation::Header => cursor.closed_value()?,
+                    };
+                    let is_usual = matches!(name, Cow::Borrowed(_)) && cursor.is_behind(&value, "\":");
+                    if !is_usual {
+                        // The same name may follow in the usual form, and a walk would find this one.
+                        fields = ranges.fields.len();
+                    } else if let Some(place) = ranges.fields.get_mut(fields) {
+                        *place = Some(value);
+                        fields += 1;
+                    }
                 }
             }
             member = cursor.next_member()?;
@@ -239,10 +273,14 @@ fn content(json: &str) -> Result<Cow<'_, str>, DecodeError> {
 }
 
 /// Decodes one object; `default` supplies a missing `apiVersion` or `kind`.
-pub(crate) fn decode(text: &str, default: Option<&Gvk>) -> Result<DecodedObject, DecodeError> {
+pub(crate) fn decode(
+    text: &str,
+    default: Option<&DefaultKind<'_>>,
+    validation: Validation,
+) -> Result<DecodedObject, DecodeError> {
     let text = text.trim_ascii();
     let mut cursor = JsonCursor::new(text.as_bytes());
-    let ranges = match ObjectRanges::read(&mut cursor) {
+    let ranges = match ObjectRanges::read(&mut cursor, validation) {
         Ok(ranges) if cursor.at() == text.len() => ranges,
         Ok(_) => return Err(ReadError::Scan(ScanError::Invalid).error(text.as_bytes())),
         Err(error) => return Err(error.error(text.as_bytes())),
@@ -250,24 +288,29 @@ pub(crate) fn decode(text: &str, default: Option<&Gvk>) -> Result<DecodedObject,
     build(text, &ranges, default)
 }
 
-/// Decodes the object at the start of `bytes` and returns it with its length; `None` when the object is incomplete.
+/// Decodes the object of a trusted sender at the start of `bytes` and returns it with its length; `None` when the object is
+/// incomplete.
 pub(crate) fn decode_first(
     bytes: &[u8],
-    default: Option<&Gvk>,
+    default: &DefaultKind<'_>,
 ) -> Result<Option<(DecodedObject, usize)>, DecodeError> {
     let mut cursor = JsonCursor::new(bytes);
-    let ranges = match ObjectRanges::read(&mut cursor) {
+    let ranges = match ObjectRanges::read(&mut cursor, default.trusted_validation()) {
         Ok(ranges) => ranges,
         Err(ReadError::Scan(ScanError::Incomplete)) => return Ok(None),
         Err(error) => return Err(error.error(bytes)),
     };
     let used = cursor.at();
     let text = std::str::from_utf8(&bytes[..used]).map_err(serde_json::Error::custom)?;
-    Ok(Some((build(text, &ranges, default)?, used)))
+    Ok(Some((build(text, &ranges, Some(default))?, used)))
 }
 
 /// Builds the buffer and the header from the source text and the ranges of its fields.
-fn build(text: &str, ranges: &ObjectRanges, default: Option<&Gvk>) -> Result<DecodedObject, DecodeError> {
+fn build(
+    text: &str,
+    ranges: &ObjectRanges,
+    default: Option<&DefaultKind<'_>>,
+) -> Result<DecodedObject, DecodeError> {
     if u32::try_from(text.len()).is_err() {
         return Err(DecodeError::TooLarge(text.len()));
     }
@@ -277,31 +320,34 @@ fn build(text: &str, ranges: &ObjectRanges, default: Option<&Gvk>) -> Result<Dec
     let name = at(&meta.name).map(content).transpose()?;
     let key = ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default())?;
     let generation = at(&meta.generation).map(serde_json::from_str).transpose()?;
-    let (api_version, kind) = (at(&ranges.api_version), at(&ranges.kind));
+    let (lacks_api_version, lacks_kind) = (at(&ranges.api_version).is_none(), at(&ranges.kind).is_none());
     // A `null` is copied with the text, so an added field would occur twice.
-    if (api_version.is_none() && ranges.api_version.is_some()) || (kind.is_none() && ranges.kind.is_some()) {
-        return Err(DecodeError::NoKind(key));
-    }
-
-    let prefix = match (api_version, kind, default) {
-        (Some(_), Some(_), _) => String::new(),
-        (None, None, Some(gvk)) => {
-            // In the order in which servers write them in watch events: both forms of an object are then the same text.
-            format!("{{\"kind\":{},\"apiVersion\":{},", quote(&gvk.kind), quote(&gvk.api_version()))
-        }
-        (Some(_), None, Some(gvk)) => format!("{{\"kind\":{},", quote(&gvk.kind)),
-        (None, Some(_), Some(gvk)) => format!("{{\"apiVersion\":{},", quote(&gvk.api_version())),
+    let is_null =
+        (lacks_api_version && ranges.api_version.is_some()) || (lacks_kind && ranges.kind.is_some());
+    let missing = match default {
+        _ if !lacks_api_version && !lacks_kind => None,
+        Some(default) if !is_null => Some(default.type_meta()),
         _ => return Err(DecodeError::NoKind(key)),
     };
+
+    // In the order in which servers write them in watch events: both forms of an object are then the same text. The first
+    // part takes the place of the `{` of the text.
+    let prefix = missing.map_or([""; 3], |missing| {
+        let kind = if lacks_kind { missing.kind_member.as_str() } else { "" };
+        let api_version = if lacks_api_version { missing.api_version_member.as_str() } else { "" };
+        ["{", kind, api_version]
+    });
     let cut = meta.managed_fields.clone().map_or(0..0, |member| with_comma(text, member));
-    // The prefix replaces the `{` of the text.
-    let skip = usize::from(!prefix.is_empty());
-    let shift = Shift { cut: cut.clone(), prefix: prefix.len(), skip };
-    let json_len = prefix.len() - skip + text.len() - cut.len();
-    // Capacity for the added `apiVersion` and `kind` after the JSON, so that the buffer is not reallocated.
-    let behind = if skip == 0 { 0 } else { prefix.len() };
-    let mut buffer = String::with_capacity(json_len + behind);
-    buffer.push_str(&prefix);
+    let (skip, prefix_len): (usize, usize) = (prefix[0].len(), prefix.iter().map(|part| part.len()).sum());
+    let shift = Shift { cut: cut.clone(), prefix: prefix_len, skip };
+    let json_len = prefix_len - skip + text.len() - cut.len();
+    // With room for the values behind the JSON, so that the buffer is not reallocated.
+    let values = missing.map_or(0, |missing| {
+        usize::from(lacks_kind) * missing.kind.len()
+            + usize::from(lacks_api_version) * missing.api_version.len()
+    });
+    let mut buffer = String::with_capacity(json_len + values);
+    buffer.extend(prefix);
     buffer.push_str(&text[skip..cut.start.max(skip)]);
     buffer.push_str(&text[cut.end.max(skip)..]);
     debug_assert_eq!(buffer.len(), json_len);
@@ -318,26 +364,21 @@ fn build(text: &str, ranges: &ObjectRanges, default: Option<&Gvk>) -> Result<Dec
         labels: builder.span(&meta.labels)?,
         annotations: builder.span(&meta.annotations)?,
         owner_references: builder.span(&meta.owner_references)?,
+        fields: [builder.place(&ranges.fields[0])?, builder.place(&ranges.fields[1])?],
         generation,
         partial: false,
-        version: ShortText::new(""),
         buffer: Box::default(),
     };
-    if let Some(gvk) = default {
-        if api_version.is_none() {
-            decoded.api_version = builder.append(&gvk.api_version())?;
+    if let Some(missing) = missing {
+        if lacks_api_version {
+            decoded.api_version = builder.append(&missing.api_version)?;
         }
-        if kind.is_none() {
-            decoded.kind = builder.append(&gvk.kind)?;
+        if lacks_kind {
+            decoded.kind = builder.append(&missing.kind)?;
         }
     }
     decoded.buffer = builder.buffer.into_boxed_str();
-    decoded.version = ShortText::new(decoded.resource_version.get(&decoded.buffer).unwrap_or_default());
     Ok(decoded)
-}
-
-fn quote(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 fn to_u32(n: usize) -> Result<u32, DecodeError> {
@@ -366,9 +407,14 @@ struct BufferBuilder<'a> {
 }
 
 impl BufferBuilder<'_> {
-    /// The span of a value.
+    /// The span of a value; empty when it is absent or `null`.
     fn span(&self, range: &ValueRange) -> Result<Span, DecodeError> {
-        let (Some(range), Some(_)) = (range, text_at(self.text, range)) else { return Ok(Span::default()) };
+        if text_at(self.text, range).is_none() { Ok(Span::default()) } else { self.place(range) }
+    }
+
+    /// The span of a value, whatever it is.
+    fn place(&self, range: &ValueRange) -> Result<Span, DecodeError> {
+        let Some(range) = range else { return Ok(Span::default()) };
         let start = self.shift.apply(range.start);
         Ok(Span { start: to_u32(start)?, end: to_u32(start + range.len())? })
     }

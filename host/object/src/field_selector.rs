@@ -95,7 +95,9 @@ pub(crate) fn field<'a>(object: &'a Object, path: &str) -> Cow<'a, str> {
         _ => {
             let group = object.api_version().rsplit_once('/').map_or("", |(group, _)| group);
             let (path, absent) = server_field(group, object.kind(), path).unwrap_or((path, ""));
-            let value = path.split('.').try_fold(object.json(), |json, name| pointer::member(json, name));
+            let mut names = path.split('.');
+            let first = object.member(names.next().unwrap_or_default());
+            let value = first.and_then(|value| names.try_fold(value, pointer::member));
             match value {
                 None | Some("null") => Cow::Borrowed(absent),
                 Some(raw) => json_string(raw).unwrap_or(Cow::Borrowed(raw)),

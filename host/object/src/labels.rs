@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::members::{members, string_map};
 use crate::pointer;
-use crate::scan::{JsonCursor, MemberName, ScanError, has_escapes};
+use crate::scan::has_escapes;
+use crate::walk::each_member;
 
 /// The labels of an object in the form in which it stores them.
 #[derive(Clone, Copy)]
@@ -49,6 +50,7 @@ impl<'a> Labels<'a> {
                     if let (Some(name), Some(value)) = (name.unescaped(), pointer::json_string(value)) {
                         found(&name, &value);
                     }
+                    true
                 });
             }
             Self::Pairs { shared, own } => {
@@ -137,17 +139,6 @@ impl<'a> Labels<'a> {
         json.push('}');
         json
     }
-}
-
-/// Calls `found` with the name and the JSON text of each member of an object.
-fn each_member<'a>(json: &'a str, mut found: impl FnMut(&MemberName<'a>, &'a str)) -> Result<(), ScanError> {
-    let mut cursor = JsonCursor::new(json.as_bytes());
-    let mut member = cursor.first_member()?;
-    while let Some(name) = member {
-        found(&name, &json[cursor.closed_value()?]);
-        member = cursor.next_member()?;
-    }
-    Ok(())
 }
 
 /// Splits a pair into name and value.

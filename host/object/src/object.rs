@@ -2,7 +2,8 @@
 //!
 //! Invariants: the text is a JSON object with `apiVersion`, `kind` and `metadata.name`, without
 //! `metadata.managedFields`; every span of the header lies inside the buffer. An object is immutable after decoding,
-//! so all readers of a cache share one copy.
+//! so all readers of a cache share one copy. In the text of a trusted sender ([`Object::decode_trusted`]) the values of
+//! fields other than these three need not be JSON: reading one must not panic.
 //!
 //! The text may be packed (compressed with a [`Dictionary`]). The first read of the text through an `Object`
 //! decompresses it into memory that this handle and its clones share. `Held` has no field for the decompressed text, so
@@ -15,7 +16,8 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 
-use crate::decode::{self, DecodeError, DecodedObject};
+use crate::decode::{self, DecodeError, DecodedObject, Validation};
+use crate::default_kind::DefaultKind;
 use crate::dictionary::Dictionary;
 use crate::key::ObjectKey;
 use crate::kind::Gvk;
@@ -23,6 +25,7 @@ use crate::labels::Labels;
 use crate::members::{map_hash, string_map};
 use crate::pack::{MetadataField, PackedObject, short_hash, text_hash};
 use crate::pointer::{self, Pointer};
+use crate::short_text::ShortText;
 
 /// A Kubernetes object: JSON bytes and parsed metadata. Immutable; a clone copies reference counts only.
 ///
@@ -47,7 +50,12 @@ pub struct Object {
 
 /// An object as a store keeps it: plain or packed. It never contains the text that a reader unpacked.
 #[derive(Clone)]
-pub struct Held(Repr);
+pub struct Held {
+    copy: Repr,
+    /// A copy of the resource version, if it has at most 15 bytes: whoever reads the versions of many objects follows no
+    /// pointer, and meets no writer that counts references.
+    version: ShortText,
+}
 
 #[derive(Clone)]
 enum Repr {
@@ -94,7 +102,7 @@ impl Object {
     /// When the bytes are not a JSON object in UTF-8, `apiVersion`, `kind` or `metadata.name` is missing, a metadata
     /// field has the wrong type or occurs twice, or the text is larger than 4 GiB.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Ok(Self::plain(decode::decode(utf8(bytes)?, None)?))
+        Ok(Self::plain(decode::decode(utf8(bytes)?, None, Validation::Full)?))
     }
 
     /// Decodes one object. Where the JSON lacks `apiVersion` or `kind`, as list items do, they are added from `kind`.
@@ -103,31 +111,48 @@ impl Object {
     /// As [`decode`](Self::decode), except that `apiVersion` and `kind` may be missing. Either of them as `null` is an
     /// error.
     pub fn decode_as(bytes: &[u8], kind: &Gvk) -> Result<Self, DecodeError> {
-        Ok(Self::plain(decode::decode(utf8(bytes)?, Some(kind))?))
+        let default = DefaultKind::new(Cow::Borrowed(kind));
+        Ok(Self::plain(decode::decode(utf8(bytes)?, Some(&default), Validation::Full)?))
     }
 
-    /// Decodes what [`json`](Self::json) and [`is_partial`](Self::is_partial) said of an object.
+    /// As [`decode_as`](Self::decode_as), for an object of a list or a watch, whose sender is trusted to send JSON. The text
+    /// is validated as far as the host reads it: UTF-8, `apiVersion`, `kind`, `metadata` and the names of the other fields.
+    /// Of the value of another field only the end is looked for, which is several times faster. A Secret is validated as a
+    /// whole.
+    ///
+    /// A value that is not JSON stays in the text. Whoever parses it gets an error of the parser; a pointer into it finds no
+    /// value, or a text that is not JSON. The header, and with it the key, never comes from inside such a value.
     ///
     /// # Errors
-    /// As [`decode`](Self::decode).
-    pub fn decode_again(json: &str, is_partial: bool) -> Result<Self, DecodeError> {
-        Self::decode_partial(json, is_partial)
+    /// As [`decode_as`](Self::decode_as), for what is validated, and when the end of a value is not found.
+    pub fn decode_trusted(bytes: &[u8], kind: &Gvk) -> Result<Self, DecodeError> {
+        let default = DefaultKind::new(Cow::Borrowed(kind));
+        Ok(Self::plain(decode::decode(utf8(bytes)?, Some(&default), default.trusted_validation())?))
     }
 
-    /// Decodes the object at the start of `bytes` and returns it with its length in bytes; `None` when the object is
-    /// incomplete.
-    pub(crate) fn decode_first(bytes: &[u8], kind: &Gvk) -> Result<Option<(Self, usize)>, DecodeError> {
-        let decoded = decode::decode_first(bytes, Some(kind))?;
+    /// Decodes what [`json`](Self::json) and [`is_partial`](Self::is_partial) returned for an object. A value that was not
+    /// validated then, as in [`decode_trusted`](Self::decode_trusted), is not validated now.
+    ///
+    /// # Errors
+    /// As [`decode_trusted`](Self::decode_trusted), and when `apiVersion` or `kind` is missing.
+    pub fn decode_again(json: &str, is_partial: bool) -> Result<Self, DecodeError> {
+        let decoded = decode::decode(json, None, Validation::Header)?;
+        Ok(Self::plain(DecodedObject { partial: is_partial, ..decoded }))
+    }
+
+    /// Decodes the object at the start of `bytes` as [`decode_trusted`](Self::decode_trusted) does and returns it with its
+    /// length in bytes; `None` when the object is incomplete.
+    pub(crate) fn decode_first(
+        bytes: &[u8],
+        kind: &DefaultKind<'_>,
+    ) -> Result<Option<(Self, usize)>, DecodeError> {
+        let decoded = decode::decode_first(bytes, kind)?;
         Ok(decoded.map(|(decoded, used)| (Self::plain(decoded), used)))
     }
 
     fn plain(decoded: DecodedObject) -> Self {
-        Self { held: Held(Repr::Plain(Arc::new(decoded))), body: OnceLock::new() }
-    }
-
-    /// Decodes the output of a projection; `partial` says whether it may lack fields.
-    pub(crate) fn decode_partial(text: &str, partial: bool) -> Result<Self, DecodeError> {
-        Ok(Self::plain(DecodedObject { partial, ..decode::decode(text, None)? }))
+        let version = ShortText::new(decoded.field(MetadataField::ResourceVersion).unwrap_or_default());
+        Self { held: Held { copy: Repr::Plain(Arc::new(decoded)), version }, body: OnceLock::new() }
     }
 
     /// The JSON, without `metadata.managedFields`.
@@ -140,9 +165,11 @@ impl Object {
     /// the clones made after that keep the result.
     #[must_use]
     pub fn json(&self) -> &str {
-        match &self.held.0 {
+        match &self.held.copy {
             Repr::Plain(decoded) => decoded.json(),
-            Repr::Packed(packed) => self.body().text.get_or_init(|| packed.unpack()),
+            Repr::Packed(packed) => {
+                self.body().text.get_or_init(|| packed.unpack(self.held.resource_version()))
+            }
         }
     }
 
@@ -178,9 +205,11 @@ impl Object {
     /// dictionary is of another kind, or when compression saves too little. Takes about 15 µs for 5 KB of JSON.
     #[must_use]
     pub fn packed(&self, dictionary: &Arc<Dictionary>) -> Self {
-        let Repr::Plain(decoded) = &self.held.0 else { return self.clone() };
+        let Repr::Plain(decoded) = &self.held.copy else { return self.clone() };
         match PackedObject::new(self, decoded, dictionary) {
-            Some(packed) => Held(Repr::Packed(Arc::new(packed))).object(),
+            Some(packed) => {
+                Held { copy: Repr::Packed(Arc::new(packed)), version: self.held.version }.object()
+            }
             None => self.clone(),
         }
     }
@@ -191,15 +220,12 @@ impl Object {
         if !self.is_packed() {
             return self.clone();
         }
-        Self::decode_partial(self.json(), self.is_partial()).expect("what was decoded once is decoded again")
+        Self::decode_again(self.json(), self.is_partial()).expect("what was decoded once is decoded again")
     }
 
     /// The header and text of a plain object; `None` when it is packed.
     pub(crate) fn decoded(&self) -> Option<&DecodedObject> {
-        match &self.held.0 {
-            Repr::Plain(decoded) => Some(decoded),
-            Repr::Packed(_) => None,
-        }
+        self.held.decoded()
     }
 
     /// A new handle of the same copy, with neither the unpacked text nor the note of this handle.
@@ -259,7 +285,7 @@ impl Object {
     /// The `apiVersion` field.
     #[must_use]
     pub fn api_version(&self) -> &str {
-        match &self.held.0 {
+        match &self.held.copy {
             Repr::Plain(decoded) => decoded.api_version.get(&decoded.buffer).unwrap_or_default(),
             Repr::Packed(packed) => &packed.codec().api_version,
         }
@@ -268,7 +294,7 @@ impl Object {
     /// The `kind` field.
     #[must_use]
     pub fn kind(&self) -> &str {
-        match &self.held.0 {
+        match &self.held.copy {
             Repr::Plain(decoded) => decoded.kind.get(&decoded.buffer).unwrap_or_default(),
             Repr::Packed(packed) => &packed.codec().kind,
         }
@@ -289,7 +315,7 @@ impl Object {
     /// `metadata.generation`; `None` for a kind without it.
     #[must_use]
     pub fn generation(&self) -> Option<i64> {
-        match &self.held.0 {
+        match &self.held.copy {
             Repr::Plain(decoded) => decoded.generation,
             Repr::Packed(packed) => packed.generation(),
         }
@@ -298,7 +324,7 @@ impl Object {
     /// `metadata.deletionTimestamp` in RFC 3339; `None` while no deletion was requested.
     #[must_use]
     pub fn deletion_timestamp(&self) -> Option<&str> {
-        match &self.held.0 {
+        match &self.held.copy {
             Repr::Plain(decoded) => decoded.field(MetadataField::DeletionTimestamp),
             Repr::Packed(packed) => packed.deletion_timestamp(),
         }
@@ -335,7 +361,7 @@ impl Object {
     }
 
     fn annotations_text(&self) -> Option<&str> {
-        match &self.held.0 {
+        match &self.held.copy {
             Repr::Plain(decoded) => decoded.annotations.get(&decoded.buffer),
             Repr::Packed(_) => pointer::get(self.json(), "/metadata/annotations"),
         }
@@ -350,7 +376,7 @@ impl Object {
     /// Whether the annotations of two objects are equal maps. For a packed object the hashes of the maps are compared.
     #[must_use]
     pub fn same_annotations(&self, other: &Self) -> bool {
-        match (&self.held.0, &other.held.0) {
+        match (&self.held.copy, &other.held.copy) {
             (Repr::Plain(a), Repr::Plain(b)) => {
                 a.annotations.get(&a.buffer) == b.annotations.get(&b.buffer)
                     || self.annotations() == other.annotations()
@@ -360,7 +386,7 @@ impl Object {
     }
 
     fn annotations_hash(&self) -> u32 {
-        match &self.held.0 {
+        match &self.held.copy {
             Repr::Plain(decoded) => short_hash(map_hash(decoded.annotations.get(&decoded.buffer))),
             Repr::Packed(packed) => packed.annotations(),
         }
@@ -376,7 +402,24 @@ impl Object {
     /// The JSON text at an RFC 6901 pointer; `None` when the object has no such value or the pointer is malformed.
     #[must_use]
     pub fn get(&self, pointer: &str) -> Option<&str> {
-        pointer::get(self.json(), pointer)
+        let name = pointer.strip_prefix('/').and_then(|path| path.split('/').next());
+        // A name with escapes is left to the walk.
+        match name
+            .filter(|name| !name.contains('~'))
+            .and_then(|name| Some((self.recorded(name)?, name.len())))
+        {
+            Some((value, length)) => pointer::get(value, &pointer[1 + length..]),
+            None => pointer::get(self.json(), pointer),
+        }
+    }
+
+    /// The JSON of a field of the object.
+    pub(crate) fn member(&self, name: &str) -> Option<&str> {
+        self.recorded(name).or_else(|| pointer::member(self.json(), name))
+    }
+
+    fn recorded(&self, name: &str) -> Option<&str> {
+        self.decoded()?.recorded(name)
     }
 
     /// The string at an RFC 6901 pointer, unescaped; `None` when the value is absent or is not a string.
@@ -386,8 +429,11 @@ impl Object {
     }
 
     /// Calls `found` with the JSON text of every value that `pointer` selects, in document order.
-    pub fn select<'a>(&'a self, pointer: &Pointer, found: impl FnMut(&'a str)) {
-        pointer.select(self.json(), found);
+    pub fn select<'a>(&'a self, pointer: &Pointer, mut found: impl FnMut(&'a str)) {
+        match pointer.field().and_then(|name| self.recorded(name)) {
+            Some(value) => pointer::walk(value, &pointer.steps()[1..], &mut found),
+            None => pointer.select(self.json(), found),
+        }
     }
 }
 
@@ -408,7 +454,7 @@ impl Held {
     /// Namespace and name.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
-        match &self.0 {
+        match &self.copy {
             Repr::Plain(decoded) => &decoded.key,
             Repr::Packed(packed) => packed.key(),
         }
@@ -417,35 +463,39 @@ impl Held {
     /// The resource version; empty on an object that was never stored on a server.
     #[must_use]
     pub fn resource_version(&self) -> &str {
-        match &self.0 {
-            Repr::Plain(decoded) => decoded
-                .version
-                .get()
-                .or_else(|| decoded.field(MetadataField::ResourceVersion))
-                .unwrap_or_default(),
-            Repr::Packed(packed) => packed.version(),
-        }
+        self.version.get().unwrap_or_else(|| match &self.copy {
+            Repr::Plain(decoded) => decoded.field(MetadataField::ResourceVersion).unwrap_or_default(),
+            Repr::Packed(packed) => packed.long_version(),
+        })
     }
 
     /// The UID; empty on an object that was never stored on a server.
     #[must_use]
     pub fn uid(&self) -> &str {
-        match &self.0 {
+        match &self.copy {
             Repr::Plain(decoded) => decoded.field(MetadataField::Uid).unwrap_or_default(),
             Repr::Packed(packed) => packed.uid(),
+        }
+    }
+
+    /// The header and text of a plain object; `None` when it is packed.
+    pub(crate) fn decoded(&self) -> Option<&DecodedObject> {
+        match &self.copy {
+            Repr::Plain(decoded) => Some(decoded),
+            Repr::Packed(_) => None,
         }
     }
 
     /// Whether the text is packed.
     #[must_use]
     pub fn is_packed(&self) -> bool {
-        matches!(self.0, Repr::Packed(_))
+        matches!(self.copy, Repr::Packed(_))
     }
 
     /// Whether a projection removed fields, or may have.
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        match &self.0 {
+        match &self.copy {
             Repr::Plain(decoded) => decoded.partial,
             Repr::Packed(packed) => packed.is_partial(),
         }
@@ -454,13 +504,13 @@ impl Held {
     /// Whether the text was packed with this dictionary.
     #[must_use]
     pub fn is_packed_with(&self, dictionary: &Arc<Dictionary>) -> bool {
-        matches!(&self.0, Repr::Packed(packed) if Arc::ptr_eq(packed.codec(), dictionary.codec()))
+        matches!(&self.copy, Repr::Packed(packed) if Arc::ptr_eq(packed.codec(), dictionary.codec()))
     }
 
     /// Length of the unpacked JSON in bytes.
     #[must_use]
     pub fn json_len(&self) -> usize {
-        match &self.0 {
+        match &self.copy {
             Repr::Plain(decoded) => decoded.json_len as usize,
             Repr::Packed(packed) => packed.json_len(),
         }
@@ -469,13 +519,13 @@ impl Held {
     /// Whether two have the same JSON. A packed one is compared by length and hash, and not unpacked.
     #[must_use]
     pub fn is_same_text(&self, other: &Self) -> bool {
-        let hash = |held: &Self| match &held.0 {
+        let hash = |held: &Self| match &held.copy {
             Repr::Plain(decoded) => text_hash(decoded.json()),
             Repr::Packed(packed) => packed.text_hash(),
         };
         self.is_same(other)
             || (self.json_len() == other.json_len()
-                && match (&self.0, &other.0) {
+                && match (&self.copy, &other.copy) {
                     (Repr::Plain(a), Repr::Plain(b)) => a.json() == b.json(),
                     _ => hash(self) == hash(other),
                 })
@@ -484,7 +534,7 @@ impl Held {
     /// Whether both refer to the same copy in memory.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
+        match (&self.copy, &other.copy) {
             (Repr::Plain(a), Repr::Plain(b)) => Arc::ptr_eq(a, b),
             (Repr::Packed(a), Repr::Packed(b)) => Arc::ptr_eq(a, b),
             _ => false,
@@ -496,7 +546,7 @@ impl Held {
     /// references.
     #[must_use]
     pub fn retained_bytes(&self) -> usize {
-        match &self.0 {
+        match &self.copy {
             Repr::Plain(decoded) => {
                 size_of::<DecodedObject>()
                     + decoded.buffer.len()
@@ -508,14 +558,14 @@ impl Held {
     }
 
     fn labels(&self) -> Labels<'_> {
-        match &self.0 {
+        match &self.copy {
             Repr::Plain(decoded) => Labels::Json(decoded.field(MetadataField::Labels)),
             Repr::Packed(packed) => packed.labels(),
         }
     }
 
     fn owners(&self) -> Option<&str> {
-        match &self.0 {
+        match &self.copy {
             Repr::Plain(decoded) => decoded.field(MetadataField::OwnerReferences),
             Repr::Packed(packed) => packed.owners(),
         }

@@ -45,9 +45,8 @@ pub(crate) enum MetadataField {
 /// A compressed object.
 #[repr(C)]
 pub(crate) struct PackedObject {
-    version: ShortText,
     key: ObjectKey,
-    /// UID, a version that does not fit `version`, deletion timestamp, labels that the family lacks; then the
+    /// UID, a version that is too long for the handles, deletion timestamp, labels that the family lacks; then the
     /// compressed text.
     buffer: Box<[u8]>,
     family: Arc<Family>,
@@ -137,7 +136,8 @@ impl PackedObject {
         };
         let text = |field| decoded.field(field).unwrap_or_default();
         let [uid, deletion] = [MetadataField::Uid, MetadataField::DeletionTimestamp].map(text);
-        let version = if decoded.version.get().is_some() { "" } else { text(MetadataField::ResourceVersion) };
+        let version = text(MetadataField::ResourceVersion);
+        let version = if ShortText::new(version).get().is_some() { "" } else { version };
         let [Ok(uid_len), Ok(version_len), Ok(deletion_len)] =
             [uid, version, deletion].map(|own| u8::try_from(own.len()))
         else {
@@ -172,7 +172,6 @@ impl PackedObject {
             let parts =
                 [uid.as_bytes(), version.as_bytes(), deletion.as_bytes(), labels.as_bytes(), compressed];
             Some(Self {
-                version: decoded.version,
                 key: plain.key().clone(),
                 buffer: parts.concat().into(),
                 family,
@@ -203,9 +202,10 @@ impl PackedObject {
         self.text(uid)
     }
 
-    pub(crate) fn version(&self) -> &str {
+    /// The version, if it is too long for the handles; else an empty text.
+    pub(crate) fn long_version(&self) -> &str {
         let [_, version, ..] = self.parts();
-        self.version.get().unwrap_or_else(|| self.text(version))
+        self.text(version)
     }
 
     pub(crate) fn deletion_timestamp(&self) -> Option<&str> {
@@ -242,11 +242,11 @@ impl PackedObject {
         self.json_len as usize
     }
 
-    /// Decompresses the text.
-    pub(crate) fn unpack(&self) -> Box<str> {
+    /// Decompresses the text; `version` is the object's.
+    pub(crate) fn unpack(&self, version: &str) -> Box<str> {
         let [.., compressed] = self.parts();
         let labels = if self.cuts.has(LABELS) { self.labels().json() } else { String::new() };
-        let fields = [self.uid(), self.version(), self.owners().unwrap_or_default(), &labels];
+        let fields = [self.uid(), version, self.owners().unwrap_or_default(), &labels];
         with_scratch(|_, rest| {
             let rest = self.codec().decompress(&self.buffer[compressed], self.json_len(), rest);
             self.cuts.fill(rest, fields, self.json_len()).into_boxed_str()
@@ -338,6 +338,6 @@ mod tests {
     /// The text of a real object is a few times larger than all that stays outside.
     #[test]
     fn the_struct_is_small() {
-        assert!(size_of::<PackedObject>() <= 96, "{}", size_of::<PackedObject>());
+        assert!(size_of::<PackedObject>() <= 80, "{}", size_of::<PackedObject>());
     }
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::decode::JsonString;
-use crate::scan::{JsonCursor, ScanError};
+use crate::walk::{each_element, each_member};
 
 /// A JSON pointer (RFC 6901) in which the step `[*]` selects every element of an array.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,6 +38,16 @@ pub struct PointerError {
 }
 
 impl Pointer {
+    /// The name of the field that every selected value is in; `None` for a pointer that begins with `[*]` or selects the
+    /// whole object.
+    #[must_use]
+    pub fn field(&self) -> Option<&str> {
+        match self.steps.first()? {
+            PointerStep::Member(name) => Some(name),
+            PointerStep::Each => None,
+        }
+    }
+
     pub(crate) fn steps(&self) -> &[PointerStep] {
         &self.steps
     }
@@ -137,7 +147,8 @@ fn unescape(token: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(out))
 }
 
-fn walk<'a>(json: &'a str, steps: &[PointerStep], found: &mut dyn FnMut(&'a str)) {
+/// Calls `found` with the JSON text of every value that the steps select.
+pub(crate) fn walk<'a>(json: &'a str, steps: &[PointerStep], found: &mut dyn FnMut(&'a str)) {
     match steps.split_first() {
         None => found(json),
         Some((PointerStep::Member(name), rest)) => {
@@ -147,7 +158,7 @@ fn walk<'a>(json: &'a str, steps: &[PointerStep], found: &mut dyn FnMut(&'a str)
         }
         Some((PointerStep::Each, rest)) => {
             // After a scan error the elements before it have been visited.
-            let _ = elements(json, |value| {
+            let _ = each_element(json, |value| {
                 walk(value, rest, found);
                 true
             });
@@ -163,7 +174,7 @@ fn step<'a>(json: &'a str, token: &str) -> Option<&'a str> {
         }
         let wanted: usize = token.parse().ok()?;
         let (mut index, mut result) = (0, None);
-        elements(json, |value| {
+        each_element(json, |value| {
             result = (index == wanted).then_some(value);
             index += 1;
             result.is_none()
@@ -176,30 +187,13 @@ fn step<'a>(json: &'a str, token: &str) -> Option<&'a str> {
 
 /// The JSON text of a member of an object.
 pub(crate) fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
-    let mut cursor = JsonCursor::new(json.as_bytes());
-    let mut member = cursor.first_member().ok()?;
-    while let Some(found) = member {
-        let value = cursor.closed_value().ok()?;
-        if found.is(name) {
-            return json.get(value);
-        }
-        member = cursor.next_member().ok()?;
-    }
-    None
-}
-
-/// Calls `visit` for each element of an array until it returns `false`.
-fn elements<'a>(json: &'a str, mut visit: impl FnMut(&'a str) -> bool) -> Result<(), ScanError> {
-    let mut cursor = JsonCursor::new(json.as_bytes());
-    let mut more = cursor.first_element()?;
-    while more {
-        let value = cursor.closed_value()?;
-        if !visit(&json[value]) {
-            return Ok(());
-        }
-        more = cursor.next_element()?;
-    }
-    Ok(())
+    let mut value = None;
+    each_member(json, |found, text| {
+        value = found.is(name).then_some(text);
+        value.is_none()
+    })
+    .ok()?;
+    value
 }
 
 #[cfg(test)]

@@ -5,21 +5,22 @@
 //! ([`Object::is_partial`]) whether or not a field was removed, so that nobody writes it back as a whole object.
 //!
 //! Invariants: every pointer of the set selects the same values before and after; arrays keep their length, so an index
-//! selects the same element; applying a projection twice has the same result as once.
+//! selects the same element; applying a projection twice has the same result as once. A value that is not JSON, which only
+//! the text of a trusted sender can have, is kept as it is where a pointer leads into it: whoever parses it gets the error.
 //!
 //! The informer factory applies projections while decoding. It uses the [`union`](Projection::union) of the projections
 //! that its users requested.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
-
 use crate::kind::Gvk;
 use crate::object::Object;
 use crate::pointer::{Pointer, PointerError, PointerStep};
+use crate::scan::MemberName;
+use crate::walk::{each_element, each_member};
 
 /// A set of JSON pointers: the fields of an object that are kept in addition to `apiVersion`, `kind` and `metadata`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -127,31 +128,29 @@ impl Projection {
         quote(&api_version, &mut out);
         out.push_str(",\"kind\":");
         quote(kind, &mut out);
-        let mut write = |name: &str, value: &str| {
-            let kept = match name {
-                "apiVersion" | "kind" => return,
-                "metadata" => Some(value),
-                _ if self.root.all => Some(value),
-                _ => None,
+        let read = each_member(object.json(), |name, value| {
+            let node = match name.unescaped().as_deref() {
+                None | Some("apiVersion" | "kind") => None,
+                Some("metadata") => Some(&WHOLE),
+                Some(_) if self.root.all => Some(&WHOLE),
+                Some(name) => self.root.members.get(name),
             };
-            member(name, &mut out, |out| match (kept, self.root.members.get(name)) {
-                (Some(value), _) => {
-                    out.push_str(value);
-                    true
-                }
-                (None, Some(node)) => node.write(value, out),
-                (None, None) => false,
-            });
-        };
-        let read = scan(object.json(), Members(&mut write));
+            if let Some(node) = node {
+                node.write_member(name, value, &mut out);
+            }
+            true
+        });
         out.push('}');
-        // Neither step can fail, because decoding validated the text of the object.
-        match read.ok().and_then(|()| Object::decode_partial(&out, partial).ok()) {
+        // Neither step can fail: decoding the object went over the same text in the same way.
+        match read.ok().and_then(|()| Object::decode_again(&out, partial).ok()) {
             Some(projected) => projected,
             None => object.clone(),
         }
     }
 }
+
+/// The node of a value that is kept whole.
+static WHOLE: ProjectionNode = ProjectionNode { all: true, members: BTreeMap::new(), each: None };
 
 impl ProjectionNode {
     fn add(&mut self, steps: &[PointerStep]) {
@@ -193,52 +192,73 @@ impl ProjectionNode {
         self.all || (!other.all && each() && members())
     }
 
+    /// Appends a comma if needed, the name, and the kept part of the value; nothing when nothing is kept.
+    fn write_member(&self, name: &MemberName<'_>, value: &str, out: &mut String) {
+        let before = out.len();
+        if !out.ends_with('{') {
+            out.push(',');
+        }
+        out.extend(["\"", name.raw().unwrap_or_default(), "\":"]);
+        if !self.write(value, out) {
+            out.truncate(before);
+        }
+    }
+
     /// Appends the kept part of a value. Returns `false` and appends nothing when nothing is kept of a scalar.
     fn write(&self, value: &str, out: &mut String) -> bool {
-        if self.all {
+        let before = out.len();
+        let read = if self.all {
             out.push_str(value);
+            Ok(())
         } else if value.starts_with('{') {
             out.push('{');
-            let mut write = |name: &str, value: &str| {
-                if let Some(node) = self.members.get(name) {
-                    member(name, out, |out| node.write(value, out));
+            let read = each_member(value, |name, value| {
+                // No pointer leads to a member whose name cannot be unescaped.
+                if let Some(node) = name.unescaped().and_then(|name| self.members.get(&*name)) {
+                    node.write_member(name, value, out);
                 }
-            };
-            let _ = scan(value, Members(&mut write));
+                true
+            });
             out.push('}');
+            read
         } else if value.starts_with('[') {
             out.push('[');
             let mut index = 0_usize;
-            let mut write = |value: &str| {
+            let read = each_element(value, |value| {
                 if index > 0 {
                     out.push(',');
                 }
-                self.element(index).write_element(value, out);
+                if !self.element(index).write(value, out) {
+                    out.push_str("null");
+                }
                 index += 1;
-            };
-            let _ = scan(value, Elements(&mut write));
+                true
+            });
             out.push(']');
+            read
         } else {
             return false;
+        };
+        if read.is_err() {
+            out.truncate(before);
+            out.push_str(value);
         }
         true
     }
 
-    fn write_element(&self, value: &str, out: &mut String) {
-        if !self.write(value, out) {
-            out.push_str("null");
-        }
-    }
-
     /// The node of the element at an index.
-    fn element(&self, index: usize) -> Self {
-        let mut node = self.each.as_deref().cloned().unwrap_or_default();
-        if !self.members.is_empty()
-            && let Some(named) = self.members.get(index.to_string().as_str())
-        {
-            node.merge(named);
+    fn element(&self, index: usize) -> Cow<'_, Self> {
+        let named = if self.members.is_empty() { None } else { self.members.get(index.to_string().as_str()) };
+        match (&self.each, named) {
+            (None, None) => Cow::Owned(Self::default()),
+            (Some(node), None) => Cow::Borrowed(node),
+            (None, Some(node)) => Cow::Borrowed(node),
+            (Some(each), Some(named)) => {
+                let mut node = Self::clone(each);
+                node.merge(named);
+                Cow::Owned(node)
+            }
         }
-        node
     }
 
     fn show(&self, path: &str, out: &mut Vec<String>) {
@@ -269,61 +289,8 @@ impl fmt::Display for Projection {
     }
 }
 
-/// Appends a comma if needed, `"name":`, and the output of `write`; appends nothing when `write` returns `false`.
-fn member(name: &str, out: &mut String, write: impl FnOnce(&mut String) -> bool) {
-    let before = out.len();
-    if !out.ends_with('{') {
-        out.push(',');
-    }
-    quote(name, out);
-    out.push(':');
-    if !write(out) {
-        out.truncate(before);
-    }
-}
-
 fn quote(text: &str, out: &mut String) {
     out.push_str(&serde_json::Value::from(text).to_string());
-}
-
-fn scan<'a>(json: &'a str, visitor: impl Visitor<'a, Value = ()>) -> Result<(), serde_json::Error> {
-    serde_json::Deserializer::from_str(json).deserialize_any(visitor)
-}
-
-/// Calls a function with the name and JSON text of each member of an object.
-struct Members<'f, F: FnMut(&str, &str)>(&'f mut F);
-
-impl<'a, F: FnMut(&str, &str)> Visitor<'a> for Members<'_, F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key::<crate::decode::JsonString<'a>>()? {
-            (self.0)(&name.0, map.next_value::<&'a RawValue>()?.get());
-        }
-        Ok(())
-    }
-}
-
-/// Calls a function with the JSON text of each element of an array.
-struct Elements<'f, F: FnMut(&str)>(&'f mut F);
-
-impl<'a, F: FnMut(&str)> Visitor<'a> for Elements<'_, F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(value) = seq.next_element::<&'a RawValue>()? {
-            (self.0)(value.get());
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! the texts that `serde_json` accepts as `IgnoredAny`, except that the caller must check the text for UTF-8. It does
 //! not recurse, so it has no limit on nesting.
 //!
-//! Callers: `decode`, `pointer` and `members`.
+//! Callers: `decode`, `walk` and `members`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -89,6 +89,11 @@ impl<'a> JsonCursor<'a> {
     /// The cursor's offset.
     pub(crate) fn at(&self) -> usize {
         self.at
+    }
+
+    /// Whether a value is directly behind some text.
+    pub(crate) fn is_behind(&self, value: &Range<usize>, before: &str) -> bool {
+        self.text[..value.start].ends_with(before.as_bytes())
     }
 
     /// Validates a value, moves behind it, and returns its range.

@@ -81,6 +81,31 @@ fn what_is_no_list_of_objects_is_refused() {
     );
 }
 
+/// An item is not lost for a field that nobody may read, and takes no other item with it.
+#[test]
+fn a_field_of_an_item_need_not_be_json_and_the_metadata_must_be() {
+    let page = |metadata: &str, spec: &str| {
+        let item = |name| format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"a":[1]}}}}"#);
+        whole(format!(
+            r#"{{"kind":"PodList","items":[{},{{"metadata":{{"name":"b"{metadata}}},"spec":{spec}}},{}]}}"#,
+            item("a"),
+            item("c"),
+        ))
+    };
+    for broken in ["{]", "[1 2]", r#"{"a":}"#, r#"{"a":"\x"}"#] {
+        let (items, outcome) = page("", broken);
+        assert!(outcome.is_ok(), "{broken}");
+        let keys: Vec<_> = items.iter().map(|item| item.key().as_str()).collect();
+        assert_eq!((keys.as_slice(), items[1].get("/spec")), (&["a", "b", "c"][..], Some(broken)));
+        let (items, outcome) = page(&format!(r#","labels":{broken}"#), "{}");
+        assert_eq!((items.len(), outcome.is_err()), (1, true), "{broken}");
+    }
+    // A field without an end.
+    for broken in ["{", "[[]", r#"{"a":"b}"#] {
+        assert!(page("", broken).1.is_err(), "{broken}");
+    }
+}
+
 #[test]
 fn items_before_a_fault_are_handed_on() {
     let page = r#"{"kind":"PodList","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}},{"meta"#;
