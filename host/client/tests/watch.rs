@@ -218,6 +218,21 @@ async fn lines_that_are_no_events_are_errors_of_one_event() {
 }
 
 #[tokio::test]
+async fn metadata_of_an_event_must_be_json_and_other_fields_need_only_an_end() {
+    let object = |labels: &str, spec: &str| {
+        format!(r#"{{"metadata":{{"name":"a","labels":{labels}}},"spec":{spec}}}"#)
+    };
+    let mut watch = watching(&WatchParams::default()).await;
+    watch.send(event("ADDED", &object("{}", "{]")) + &event("MODIFIED", &object("{}", "{}")));
+    assert_eq!([watch.event().await, watch.event().await], ["added a Pod", "modified a"]);
+    for broken in [object("{]", "{}"), object("{}", "{"), object("{}", "{\"a\":\"b}")] {
+        watch.send(event("ADDED", &broken));
+        let error = watch.next().await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Event { .. }), "{broken}: {error:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_object_of_16_mib_is_read_and_a_longer_one_refused() {
     const LIMIT: usize = 16 << 20;
     let large = |size: usize| {

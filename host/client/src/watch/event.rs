@@ -132,7 +132,8 @@ struct EventFrame<'a> {
 
 /// Splits a line of the form `{"type":"T","object":O}`, as servers write it, without scanning `O`.
 ///
-/// Decoding `O` shows whether it is one value. If it is, the line is JSON.
+/// Decoding `O` shows whether it is one object and ends where it should. Of its fields it is validated what
+/// [`Object::decode_trusted`] validates.
 fn split(line: &[u8]) -> Option<(&str, &[u8])> {
     let rest = line.trim_ascii().strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
     let end = rest.iter().position(|byte| !byte.is_ascii_uppercase())?;
@@ -145,9 +146,9 @@ fn event_of(event: &str, object: &[u8], kind: &Gvk) -> std::result::Result<Watch
         return Err(too_long(&format!("an object of {} bytes", object.len())));
     }
     Ok(match event {
-        "ADDED" => WatchEvent::Added(Object::decode_as(object, kind)?),
-        "MODIFIED" => WatchEvent::Modified(Object::decode_as(object, kind)?),
-        "DELETED" => WatchEvent::Deleted(Object::decode_as(object, kind)?),
+        "ADDED" => WatchEvent::Added(Object::decode_trusted(object, kind)?),
+        "MODIFIED" => WatchEvent::Modified(Object::decode_trusted(object, kind)?),
+        "DELETED" => WatchEvent::Deleted(Object::decode_trusted(object, kind)?),
         "BOOKMARK" => bookmark(object)?,
         "ERROR" => return Err(error_event(object)),
         other => {
