@@ -14,7 +14,6 @@
 //! One consumer. Producer: the reflector. The lock is never held while work is handled.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use pilothouse_object::{Object, ObjectKey};
@@ -23,7 +22,7 @@ use tokio::sync::{Notify, watch};
 use crate::delta::Delta;
 use crate::error::CacheError;
 use crate::sync::Mutex;
-use crate::version::Version;
+use crate::version::ResourceVersion;
 
 /// Holds deltas between the reflector and the informer.
 pub struct DeltaFifo {
@@ -42,7 +41,7 @@ pub struct Work {
     /// What is to be done.
     pub kind: WorkKind,
     /// The version up to which the store is complete once this is done; `None` before the first list.
-    pub seen: Option<Arc<str>>,
+    pub seen: Option<ResourceVersion>,
     /// Whether this is the first list.
     pub initial: bool,
 }
@@ -65,8 +64,8 @@ struct FifoState {
     entries: VecDeque<FifoEntry>,
     deltas: usize,
     lists_waiting: usize,
-    /// The version up to which everything has been pushed.
-    version: Version,
+    /// The version up to which everything has been pushed; `None` before the first list.
+    version: Option<ResourceVersion>,
     /// A bookmark moved `version` while the queue was empty.
     bookmarked: bool,
     lists_pushed: u64,
@@ -82,7 +81,7 @@ const KEPT_CAPACITY: usize = 1024;
 
 struct FifoEntry {
     kind: FifoEntryKind,
-    version: Version,
+    version: Option<ResourceVersion>,
 }
 
 enum FifoEntryKind {
@@ -118,7 +117,7 @@ impl DeltaFifo {
     ///
     /// # Errors
     /// When the queue is closed.
-    pub async fn push(&self, delta: Delta, version: Option<&str>) -> Result<(), CacheError> {
+    pub async fn push(&self, delta: Delta, version: Option<ResourceVersion>) -> Result<(), CacheError> {
         self.when(|state| state.deltas < self.capacity, |state| state.push(delta, version)).await
     }
 
@@ -126,7 +125,12 @@ impl DeltaFifo {
     ///
     /// # Errors
     /// When the queue is closed.
-    pub async fn replace(&self, list: Vec<Object>, version: &str) -> Result<(), CacheError> {
+    pub async fn replace(
+        &self,
+        list: Vec<Object>,
+        version: impl Into<ResourceVersion>,
+    ) -> Result<(), CacheError> {
+        let version = version.into();
         self.when(
             |state| state.lists_waiting == 0,
             |state| {
@@ -140,8 +144,8 @@ impl DeltaFifo {
     }
 
     /// Notes that everything up to `version` has been pushed.
-    pub fn bookmark(&self, version: &str) {
-        self.state.lock().bookmark(version);
+    pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
+        self.state.lock().bookmark(version.into());
         self.work.notify_one();
     }
 
@@ -268,16 +272,16 @@ impl DeltaFifo {
 }
 
 impl FifoState {
-    fn append(&mut self, kind: FifoEntryKind, version: Option<&str>) {
-        if let Some(version) = version {
-            self.version = version.into();
+    fn append(&mut self, kind: FifoEntryKind, version: Option<ResourceVersion>) {
+        if version.is_some() {
+            self.version = version;
         }
         // The version of this entry covers that of a bookmark before it.
         self.bookmarked = false;
         self.entries.push_back(FifoEntry { kind, version: self.version.clone() });
     }
 
-    fn push(&mut self, delta: Delta, version: Option<&str>) {
+    fn push(&mut self, delta: Delta, version: Option<ResourceVersion>) {
         if let Some(FifoEntry { kind: FifoEntryKind::Delta(last), .. }) = self.entries.back_mut()
             && last.is_deletion()
             && delta.is_deletion()
@@ -293,8 +297,8 @@ impl FifoState {
         self.append(FifoEntryKind::Delta(delta), version);
     }
 
-    fn bookmark(&mut self, version: &str) {
-        self.version = version.into();
+    fn bookmark(&mut self, version: ResourceVersion) {
+        self.version = Some(version);
         match self.entries.back_mut() {
             Some(last) => last.version = self.version.clone(),
             None => self.bookmarked = true,
@@ -302,9 +306,9 @@ impl FifoState {
     }
 
     fn pop(&mut self, max: usize) -> Option<Work> {
-        let Some(FifoEntry { kind, mut version }) = self.entries.pop_front() else {
+        let Some(FifoEntry { kind, version: mut seen }) = self.entries.pop_front() else {
             let bookmarked = std::mem::take(&mut self.bookmarked);
-            let seen = self.version.to_text();
+            let seen = self.version.clone();
             return bookmarked.then_some(Work { kind: WorkKind::Bookmark, seen, initial: false });
         };
         let (kind, initial) = match kind {
@@ -317,7 +321,7 @@ impl FifoState {
                     && let FifoEntryKind::Delta(delta) = entry.kind
                 {
                     batch.push(delta);
-                    version = entry.version;
+                    seen = entry.version;
                 }
                 self.deltas -= batch.len();
                 (WorkKind::Deltas(batch), false)
@@ -331,7 +335,7 @@ impl FifoState {
         if self.entries.is_empty() {
             self.entries.shrink_to(KEPT_CAPACITY);
         }
-        Some(Work { kind, seen: version.to_text(), initial })
+        Some(Work { kind, seen, initial })
     }
 }
 

@@ -4,14 +4,14 @@
 //! field has a value, and may split what it finds. It must depend on nothing but the object. The store calls it when an
 //! object comes or changes and keeps the outcome, so taking an object out again calls nothing.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foldhash::fast::RandomState;
-use pilothouse_object::{Object, Pointer, json_string};
+use pilothouse_object::{Held, Object, ObjectPart, Pointer, json_string};
+
+use crate::distinct_values::DistinctValues;
 
 /// Gets the values of one index out of an object; a cheap clone.
 #[derive(Clone)]
@@ -48,9 +48,6 @@ pub enum IndexLimit {
     /// A text to split is too long.
     SplitBytes,
 }
-
-/// Values of one object that are compared with each other one by one.
-pub(crate) const MOST_SCANNED: usize = 16;
 
 type Closure = dyn Fn(&Object, &mut dyn FnMut(&str)) + Send + Sync;
 
@@ -131,40 +128,52 @@ impl IndexFn {
     /// The values of an object, each once, in the order found.
     #[must_use]
     pub fn values(&self, object: &Object) -> Vec<Arc<str>> {
-        let Some(took) = &self.took else { return self.compute(object) };
+        self.changed_values(object, std::iter::empty()).unwrap_or_default()
+    }
+
+    /// Whether two states of an object have the same values because the text is the same from which those are read. `false`
+    /// says nothing. It costs much less than the values.
+    pub(crate) fn reads_same(&self, old: &Held, new: &Held) -> bool {
+        let same = |pointer: &Pointer| {
+            pointer.field().is_some_and(|name| old.has_same(new, ObjectPart::Field(name)))
+        };
+        let is_same = match &self.source {
+            Source::Path(pointer) => same(pointer),
+            Source::Label(_) => old.has_same(new, ObjectPart::Labels),
+            Source::Annotation(_) => old.has_same(new, ObjectPart::Annotations),
+            Source::OwnerUid => old.has_same(new, ObjectPart::OwnerReferences),
+            Source::Closure(_) => false,
+        };
+        is_same && self.only.as_ref().is_none_or(same)
+    }
+
+    /// As [`values`](Self::values); `None` when the values are those that are held, which is found without copying one.
+    pub(crate) fn changed_values<'a>(
+        &self,
+        object: &Object,
+        held: impl Iterator<Item = &'a Arc<str>> + Clone,
+    ) -> Option<Vec<Arc<str>>> {
+        let Some(took) = &self.took else { return self.compute(object, held) };
         let began = Instant::now();
-        let values = self.compute(object);
+        let values = self.compute(object, held);
         took(began.elapsed());
         values
     }
 
-    fn compute(&self, object: &Object) -> Vec<Arc<str>> {
+    fn compute<'a>(
+        &self,
+        object: &Object,
+        held: impl Iterator<Item = &'a Arc<str>> + Clone,
+    ) -> Option<Vec<Arc<str>>> {
         let (most, most_bytes) = self
             .limits
             .as_ref()
             .map_or((usize::MAX, usize::MAX), |limits| (limits.values, limits.split_bytes));
         let mut exceeded = None;
-        let mut values: Vec<Arc<str>> = Vec::new();
-        // Above so many values a hash set finds duplicates, below a scan.
-        let mut set: HashSet<Arc<str>, RandomState> = HashSet::default();
+        let mut values = DistinctValues::new(held);
         let mut keep = |value: &str| {
-            if values.len() > most {
-                return;
-            }
-            let is_new = if values.len() < MOST_SCANNED {
-                !values.iter().any(|have| **have == *value)
-            } else {
-                if set.is_empty() {
-                    set.extend(values.iter().cloned());
-                }
-                !set.contains(value)
-            };
-            if is_new {
-                let value: Arc<str> = value.into();
-                if values.len() >= MOST_SCANNED {
-                    set.insert(value.clone());
-                }
-                values.push(value);
+            if values.len() <= most {
+                values.add(value);
             }
         };
         match self.separator.as_deref() {
@@ -184,7 +193,7 @@ impl IndexFn {
             (limits.exceeded)(object, limit);
             values.clear();
         }
-        values
+        values.changed()
     }
 
     fn each(&self, object: &Object, found: &mut dyn FnMut(&str)) {
@@ -326,6 +335,48 @@ mod tests {
         assert_eq!(take(), [("b/a".to_owned(), IndexLimit::Values)]);
         assert_eq!(values(&limited(list(), 2, 6)), [""; 0]);
         assert_eq!(take(), [("b/a".to_owned(), IndexLimit::SplitBytes)]);
+    }
+
+    /// States of an object that differ in some of five parts, a bit for each.
+    fn state(bits: u32) -> Object {
+        let bit = |n: u32| bits >> n & 1;
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","labels":{{"a":"{}"}},"annotations":{{"a":"{}"}},
+                "ownerReferences":[{{"apiVersion":"v1","kind":"A","name":"a","uid":"{}"}}]}},
+                "spec":{{"a":"{}"}},"status":{{"a":{}}}}}"#,
+            bit(0),
+            bit(1),
+            bit(2),
+            bit(3),
+            if bit(4) == 0 { "null" } else { "1" },
+        );
+        Object::decode(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn values_stay_when_the_text_stays_that_they_are_read_from() {
+        let [spec, status] = ["/spec/a", "/status/a"].map(pointer);
+        let indexes = [
+            (0b1, IndexFn::label("a")),
+            (0b10, IndexFn::annotation("a")),
+            (0b100, IndexFn::owner_uid()),
+            (0b1000, IndexFn::path(spec.clone())),
+            (0b1_0000, IndexFn::path(status.clone())),
+            (0b1_0001, IndexFn::label("a").where_present(status)),
+            (0b1010, IndexFn::annotation("a").where_present(spec)),
+        ];
+        let closure = IndexFn::closure(|object, found| found(object.name()));
+        for old in 0..32 {
+            for new in 0..32 {
+                let (before, after) = (state(old), state(new));
+                for (parts, index) in &indexes {
+                    let same = index.reads_same(before.held(), after.held());
+                    assert_eq!(same, (old ^ new) & parts == 0, "{index:?} of {old:b} and {new:b}");
+                    assert!(!same || index.values(&before) == index.values(&after));
+                }
+                assert!(!closure.reads_same(before.held(), after.held()));
+            }
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::packing::{Compression, Hot, Packing};
 use crate::snapshot::{self, Snapshot, readable};
 use crate::store::{Replaced, Store, same_version};
 use crate::sync::{Mutex, Published};
-use crate::version::Seen;
+use crate::version::ResourceVersion;
 
 /// The name of the index that every namespaced kind has.
 pub const NAMESPACE_INDEX: &str = "namespace";
@@ -39,7 +39,7 @@ pub struct Indexer {
     packing: Packing,
     hot_reads: HotReads,
     /// The version of the store, and the signal of every change. An informer that follows another one shares that one's.
-    progress: Published<watch::Sender<Seen>>,
+    progress: Published<watch::Sender<ResourceVersion>>,
 }
 
 impl Indexer {
@@ -57,7 +57,7 @@ impl Indexer {
             writer: Mutex::default(),
             packing: Packing::new(compression),
             hot_reads: HotReads::default(),
-            progress: Published::from_pointee(watch::Sender::new(Seen::default())),
+            progress: Published::from_pointee(watch::Sender::new(ResourceVersion::default())),
         }
     }
 
@@ -263,7 +263,7 @@ impl Indexer {
     /// is complete with it.
     pub fn apply(&self, batch: impl IntoIterator<Item = Delta>, seen: Option<&str>) -> Vec<Change> {
         let changes = self.apply_hot(batch);
-        self.announce(seen);
+        self.announce(seen.map(ResourceVersion::from).as_ref());
         self.cool();
         changes
     }
@@ -340,7 +340,7 @@ impl Indexer {
     /// Objects whose version and UID did not change stay the ones held; `unchanged` tells whether they are reported.
     pub fn replace(&self, list: Vec<Object>, seen: Option<&str>, unchanged: bool) -> Vec<Change> {
         let changes = self.replace_lazily(list, unchanged);
-        self.announce(seen);
+        self.announce(seen.map(ResourceVersion::from).as_ref());
         changes.collect()
     }
 
@@ -385,14 +385,14 @@ impl Indexer {
 
     /// Notes that the store is complete up to a version.
     pub fn bookmark(&self, version: &str) {
-        self.announce(Some(version));
+        self.announce(Some(&version.into()));
     }
 
     /// Tells those who wait that the store has changed, and up to which version it is complete.
-    pub(crate) fn announce(&self, version: Option<&str>) {
+    pub(crate) fn announce(&self, version: Option<&ResourceVersion>) {
         self.progress.load().send_modify(|seen| {
-            if let Some(version) = version.filter(|version| **version != *seen.version) {
-                seen.version = version.into();
+            if let Some(version) = version {
+                seen.clone_from(version);
             }
         });
     }
@@ -408,7 +408,7 @@ impl Indexer {
         self.set_progress(Arc::new(watch::Sender::new(seen)));
     }
 
-    fn set_progress(&self, progress: Arc<watch::Sender<Seen>>) {
+    fn set_progress(&self, progress: Arc<watch::Sender<ResourceVersion>>) {
         let before = self.progress.load_full();
         self.progress.store(progress);
         // Those who wait on the former signal look again.
@@ -475,7 +475,7 @@ impl Indexer {
     /// The version up to which the store is complete; empty before the first list.
     #[must_use]
     pub fn resource_version(&self) -> Arc<str> {
-        self.progress.load().borrow().version.clone()
+        self.progress.load().borrow().to_text()
     }
 
     /// Whether a change made at `version` is in the store: any later event or bookmark of the kind counts.

@@ -1,10 +1,11 @@
-//! Resource versions: how they compare, and how far a store has come.
+//! [`ResourceVersion`]: how resource versions compare, and how one is passed on.
 //!
 //! Resource versions of one resource are decimal integers that grow (KEP-5504); anything else, as some aggregated
-//! servers send it, can be told apart but not ordered. The `Indexer` keeps a [`Seen`] in a watch channel, so that a
+//! servers send it, can be told apart but not ordered. The `Indexer` keeps in a watch channel how far it has come, so that a
 //! reader can wait until its own write has come back.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::sync::Arc;
 
 /// Orders two resource versions of one resource; `None` when one of them is not a plain decimal number.
@@ -13,60 +14,84 @@ pub fn compare_resource_versions(a: &str, b: &str) -> Option<Ordering> {
     Some(number(a)?.cmp(&number(b)?))
 }
 
-/// Whether `a` is known to be older than `b`.
-pub(crate) fn is_older(a: &str, b: &str) -> bool {
-    compare_resource_versions(a, b) == Some(Ordering::Less)
-}
-
+/// The number that a version is; `None` when it is empty, has a character that is not a digit, or is too large.
 fn number(version: &str) -> Option<u64> {
-    // `parse` would take a sign.
-    version.bytes().all(|b| b.is_ascii_digit()).then(|| version.parse().ok())?
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    let number =
+        version.bytes().try_fold(0, |number: u64, byte| number.checked_mul(10)?.checked_add(digit(byte)?));
+    number.filter(|_| !version.is_empty())
 }
 
-/// A resource version that is passed on for each event: no allocation for those that are numbers.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Version {
-    /// None yet.
-    #[default]
-    None,
+/// A resource version; empty by default. One that is a number is kept as that, so that each event can pass one on without
+/// an allocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceVersion(VersionForm);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum VersionForm {
     Number(u64),
+    /// Not a number, or not written as this would write the number.
     Text(Arc<str>),
 }
 
-impl From<&str> for Version {
+impl Default for ResourceVersion {
+    fn default() -> Self {
+        Self(VersionForm::Text(Arc::default()))
+    }
+}
+
+impl From<&str> for ResourceVersion {
     fn from(text: &str) -> Self {
-        // As text it would come back without leading zeros.
-        match number(text) {
-            Some(number) if !text.starts_with('0') => Self::Number(number),
-            _ => Self::Text(text.into()),
+        // As a number it would come back without leading zeros.
+        Self(match number(text) {
+            Some(number) if !text.starts_with('0') => VersionForm::Number(number),
+            _ => VersionForm::Text(text.into()),
+        })
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            VersionForm::Number(number) => number.fmt(f),
+            VersionForm::Text(text) => text.fmt(f),
         }
     }
 }
 
-impl Version {
-    pub(crate) fn to_text(&self) -> Option<Arc<str>> {
-        match self {
-            Self::None => None,
-            Self::Number(number) => Some(number.to_string().into()),
-            Self::Text(text) => Some(text.clone()),
-        }
+impl ResourceVersion {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.0, VersionForm::Text(text) if text.is_empty())
     }
-}
 
-/// How far a store has come.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
-    /// Everything up to this version is in the store; empty before the first list.
-    pub(crate) version: Arc<str>,
-}
+    /// Whether it is known to be older than another version of the same resource.
+    #[must_use]
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        matches!((self.number(), other.number()), (Some(this), Some(other)) if this < other)
+    }
 
-impl Seen {
-    /// Whether a change made at `version` must be in the store. A version that cannot be ordered is covered only by
-    /// itself.
+    /// Whether what has come so far has seen a change made at `version`. A version that cannot be ordered is covered only
+    /// by itself.
     pub(crate) fn covers(&self, version: &str) -> bool {
-        match compare_resource_versions(&self.version, version) {
-            Some(order) => order != Ordering::Less,
-            None => !version.is_empty() && *self.version == *version,
+        match (self.number(), number(version)) {
+            (Some(this), Some(other)) => this >= other,
+            _ => matches!(&self.0, VersionForm::Text(text) if **text == *version && !version.is_empty()),
+        }
+    }
+
+    pub(crate) fn to_text(&self) -> Arc<str> {
+        match &self.0 {
+            VersionForm::Number(number) => number.to_string().into(),
+            VersionForm::Text(text) => text.clone(),
+        }
+    }
+
+    fn number(&self) -> Option<u64> {
+        match &self.0 {
+            VersionForm::Number(number) => Some(*number),
+            VersionForm::Text(text) => number(text),
         }
     }
 }
@@ -87,15 +112,28 @@ mod tests {
     #[test]
     fn a_version_comes_back_as_the_text_it_was() {
         for text in ["", "0", "7", "007", "18446744073709551615", "18446744073709551616", "abc", "+1"] {
-            assert_eq!(Version::from(text).to_text().as_deref(), Some(text));
+            let version = ResourceVersion::from(text);
+            assert_eq!((&*version.to_text(), version.to_string().as_str()), (text, text));
+            assert_eq!(version.is_empty(), text.is_empty());
         }
-        assert_eq!(Version::default().to_text(), None);
+        assert_eq!(ResourceVersion::default(), ResourceVersion::from(""));
+    }
+
+    #[test]
+    fn only_numbers_are_older_than_others() {
+        let older = |a: &str, b: &str| ResourceVersion::from(a).is_older_than(&b.into());
+        assert!(older("9", "10") && older("07", "8") && older("0", "1"));
+        assert!(
+            !older("10", "9") && !older("7", "007") && !older("a", "b") && !older("", "1") && !older("1", "")
+        );
     }
 
     #[test]
     fn a_later_version_covers_an_earlier_one_and_odd_ones_cover_only_themselves() {
-        let seen = |version: &str| Seen { version: version.into() };
+        let seen = |version: &str| ResourceVersion::from(version);
         assert!(seen("10").covers("9") && seen("10").covers("10") && !seen("10").covers("11"));
+        assert!(seen("010").covers("10") && seen("10").covers("010"));
         assert!(seen("abc").covers("abc") && !seen("abc").covers("abd") && !seen("").covers(""));
+        assert!(!seen("10").covers("abc") && !seen("abc").covers("10") && !seen("10").covers(""));
     }
 }

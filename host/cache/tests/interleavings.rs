@@ -44,7 +44,9 @@ fn the_queue_loses_nothing_and_keeps_the_order_of_arrival() {
                     for version in 2..8 {
                         let key = if version % 2 == 0 { "a/x" } else { "a/y" };
                         let text = version.to_string();
-                        fifo.push(Delta::Updated(object(key, version, 0)), Some(&text)).await.unwrap();
+                        fifo.push(Delta::Updated(object(key, version, 0)), Some(text.as_str().into()))
+                            .await
+                            .unwrap();
                     }
                 });
                 fifo.close();
@@ -75,7 +77,7 @@ fn the_queue_loses_nothing_and_keeps_the_order_of_arrival() {
                 }
                 fifo.done(work.initial);
                 if let Some(version) = work.seen {
-                    let version: u32 = version.parse().unwrap();
+                    let version: u32 = version.to_string().parse().unwrap();
                     assert!(version >= complete, "what is complete never shrinks");
                     complete = version;
                     let handled = |v: &u32| seen.iter().any(|(_, seen)| seen == v);

@@ -59,6 +59,23 @@ fn after_most_objects_were_deleted_the_tables_are_about_as_small_as_new_ones() {
 }
 
 #[test]
+fn an_update_copies_no_index_value_that_stays() {
+    let make = |text: &str, other: usize| {
+        let body = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"other": other, "text": text},
+        });
+        Object::decode(body.to_string().as_bytes()).unwrap()
+    };
+    let indexer = Indexer::new(false);
+    indexer.add_indexer("text", IndexFn::path("/data/text".parse().unwrap())).unwrap();
+    let [one, two] = ["x", "y"].map(|letter| letter.repeat(100_000));
+    indexer.add(make(&one, 0));
+    let peak = |object: Object| measure(|| indexer.add(object)).2;
+    let (same, changed) = (peak(make(&one, 1)), peak(make(&two, 1)));
+    assert!(same * 2 < one.len() && changed >= two.len(), "{same} and {changed} bytes");
+}
+
+#[test]
 fn packing_a_store_anew_does_not_hold_its_objects_twice() {
     let indexer = Indexer::with_compression(true, Compression::Auto);
     let text = |n: usize| format!("{} {n:x}", "server.port=8080 logging.level=info ".repeat(4));

@@ -72,7 +72,7 @@ fn nanoseconds(objects: &[Object], max: usize) -> anyhow::Result<f64> {
     runtime.block_on(async {
         for _ in 0..ROUNDS {
             for object in objects {
-                fifo.push(Delta::Updated(object.clone()), Some(object.resource_version())).await?;
+                fifo.push(Delta::Updated(object.clone()), Some(object.resource_version().into())).await?;
             }
             // A pop takes up to `max` deltas.
             for _ in 0..objects.len().div_ceil(max) {

@@ -33,8 +33,7 @@ impl Reflector {
             // Nothing was ever listed: listeners still wait for the kind, not for an empty list.
             if !self.version.is_empty() {
                 tracing::info!(event = "kind_removed", resource = %self.resource, "the kind is served no longer: its objects are gone");
-                let version = self.version.clone();
-                self.fifo.replace(Vec::new(), &version).await?;
+                self.fifo.replace(Vec::new(), self.version.clone()).await?;
             }
         }
         // Reflectors of one group wait for the same moment; they need not ask in it together.

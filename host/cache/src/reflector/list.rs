@@ -10,12 +10,12 @@ use pilothouse_object::Object;
 use tokio::time::Instant;
 
 use super::{Reflector, Stop, count, gated};
-use crate::version::is_older;
+use crate::version::ResourceVersion;
 
 /// A list as it came.
 struct Listed {
     items: Vec<Object>,
-    version: String,
+    version: ResourceVersion,
     paged: bool,
 }
 
@@ -34,8 +34,8 @@ impl Reflector {
             }
             Err(error) if error.is_too_large_resource_version() => None,
             // The watch cache of a server that has just started may lag behind what another one told us.
-            Ok(listed) if !asked.is_empty() && is_older(&listed.version, &self.newest) => {
-                tracing::info!(event = "stale_list", resource = %self.resource, got = listed.version, newest = %self.newest,
+            Ok(listed) if !asked.is_empty() && listed.version.is_older_than(&self.newest) => {
+                tracing::info!(event = "stale_list", resource = %self.resource, got = %listed.version, newest = %self.newest,
                     "the list is older than what was seen; asking for the newest state");
                 None
             }
@@ -56,21 +56,21 @@ impl Reflector {
             self.paged_from_zero = true;
         }
         self.shared.items_per_list.lock().observe(listed.items.len() as f64);
-        self.hand_over(listed.items, &listed.version).await
+        self.hand_over(listed.items, listed.version).await
     }
 
     /// Hands all objects as of a version to the queue; from there the watch goes on.
     pub(super) async fn hand_over(
         &mut self,
         objects: Vec<Object>,
-        version: &str,
+        version: ResourceVersion,
     ) -> std::result::Result<(), Stop> {
-        if is_older(version, &self.newest) {
-            tracing::warn!(event = "backup_restored", resource = %self.resource, got = version, newest = %self.newest,
+        if version.is_older_than(&self.newest) {
+            tracing::warn!(event = "backup_restored", resource = %self.resource, got = %version, newest = %self.newest,
                 "the newest state of the server is older than what was seen: it was restored from a backup");
-            self.newest = version.into();
+            self.newest = version.clone();
         }
-        self.fifo.replace(objects, version).await?;
+        self.fifo.replace(objects, version.clone()).await?;
         self.version_unavailable = false;
         if !self.relist.has_changed().unwrap_or(false) {
             self.shared.list_wanted.store(false, Ordering::Relaxed);
@@ -154,5 +154,5 @@ fn listed(items: Vec<Object>, version: String, paged: bool) -> Result<Listed> {
             message: "the list has no resourceVersion, so no watch can go on from it".to_owned(),
         });
     }
-    Ok(Listed { items, version, paged })
+    Ok(Listed { items, version: version.as_str().into(), paged })
 }

@@ -46,6 +46,7 @@ use crate::backoff::Backoff;
 use crate::delta_fifo::DeltaFifo;
 use crate::indexer::Indexer;
 use crate::source::lister_watcher::ListerWatcher;
+use crate::version::ResourceVersion;
 use absent::Absence;
 use internal_error::InternalErrorRetry;
 pub use options::{ReflectorOptions, Transform, WatchErrorHandler};
@@ -65,9 +66,9 @@ pub struct Reflector {
     relist: signal::Receiver<()>,
 
     /// Where the next watch or list goes on; empty before the first list.
-    version: Arc<str>,
+    version: ResourceVersion,
     /// The newest version ever seen, also by an earlier process.
-    newest: Arc<str>,
+    newest: ResourceVersion,
     /// The server does not serve `version` any more (or not yet): the next list is a quorum read.
     version_unavailable: bool,
     /// A list from "0" came in pages, so the server has no watch cache and large lists must be asked for in pages.
@@ -111,7 +112,7 @@ impl Reflector {
             options,
             relist: shared.relist.subscribe(),
             shared,
-            version: "".into(),
+            version: ResourceVersion::default(),
             newest,
             version_unavailable: false,
             paged_from_zero: false,
@@ -138,7 +139,7 @@ impl Reflector {
 
     /// Begins with a watch from this version, without a list: the store is complete up to it.
     pub(crate) fn resume_at(mut self, version: &str) -> Self {
-        self.set_version(version);
+        self.set_version(version.into());
         self.resume = true;
         self
     }
@@ -228,12 +229,12 @@ impl Reflector {
         }
     }
 
-    fn set_version(&mut self, version: &str) {
-        self.version = version.into();
-        *self.shared.version.lock() = self.version.clone();
-        if !crate::version::is_older(version, &self.newest) {
-            self.newest = self.version.clone();
+    fn set_version(&mut self, version: ResourceVersion) {
+        self.shared.version.lock().clone_from(&version);
+        if !version.is_older_than(&self.newest) {
+            self.newest.clone_from(&version);
         }
+        self.version = version;
     }
 }
 

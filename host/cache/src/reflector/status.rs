@@ -8,6 +8,7 @@ use pilothouse_client::Error;
 use tokio::sync::watch;
 
 use crate::metrics::{Histogram, InformerMetrics};
+use crate::version::ResourceVersion;
 
 /// How a reflector fares.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +30,7 @@ pub struct ReflectorStatus {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) last_error: Mutex<Option<Error>>,
-    pub(crate) version: Mutex<Arc<str>>,
+    pub(crate) version: Mutex<ResourceVersion>,
     /// Sent to when a list is wanted.
     pub(super) relist: watch::Sender<()>,
     /// A list was asked for and none has come since: kept from one reflector to the next.
@@ -86,7 +87,7 @@ impl Shared {
         ReflectorStatus {
             last_error: self.last_error.lock().clone(),
             synced,
-            last_resource_version: self.version.lock().clone(),
+            last_resource_version: self.version.lock().to_text(),
             lists: get(&self.lists),
             watches: get(&self.watches),
         }
@@ -116,7 +117,7 @@ impl Shared {
             reflector_skipped_events_total: get(&self.skipped_events),
             reflector_transform_errors_total: get(&self.transform_errors),
             reflector_inconsistent_watch_lists_total: get(&self.inconsistent_watch_lists),
-            reflector_last_resource_version: self.version.lock().clone(),
+            reflector_last_resource_version: self.version.lock().to_text(),
             informer_processing_latency_seconds: self.processing_latency.lock().clone(),
             ..InformerMetrics::default()
         }

@@ -9,6 +9,7 @@ use pilothouse_client::{Error, WatchEvent};
 use super::open::{OpenWatch, very_short};
 use super::{Again, Reflector, Stop, count};
 use crate::delta::Delta;
+use crate::version::ResourceVersion;
 
 /// How a watch ended.
 enum WatchEnd {
@@ -25,7 +26,7 @@ impl Reflector {
             let watch = match open.take() {
                 Some(watch) => watch,
                 None => {
-                    let version = self.version.clone();
+                    let version = self.version.to_text();
                     match self.open(&version, false).await {
                         Ok(watch) => watch,
                         Err(error) if error.is_expired() => return Ok(self.expired()),
@@ -43,14 +44,20 @@ impl Reflector {
     /// Takes in the events of one watch.
     async fn follow(&mut self, mut watch: OpenWatch) -> Result<WatchEnd, Stop> {
         // Adds of a watch from no version come in no order of versions: going on from one of them would lose the rest.
-        let mut in_order = !matches!(&*self.version, "" | "0");
+        let mut in_order = !matches!(&*self.version.to_text(), "" | "0");
+        let mut relist = self.relist.clone();
+        // One registration for all events of the watch. It cannot fail: the sender lives in `self`.
+        let mut list_asked_for = std::pin::pin!(relist.changed());
         loop {
             let next = tokio::select! {
                 biased;
-                // It cannot fail: the sender lives in `self`.
-                _ = self.relist.changed() => return Ok(WatchEnd::Relist(Again::AtOnce)),
                 next = watch.next() => next,
+                _ = &mut list_asked_for => None,
             };
+            // Before what came at the same time, which the list has as well: the end of the watch would begin another one.
+            if self.relist.has_changed().unwrap_or(false) {
+                return Ok(WatchEnd::Relist(Again::AtOnce));
+            }
             let event = match next {
                 Some(Ok(event)) => event,
                 Some(Err(error)) => {
@@ -74,19 +81,14 @@ impl Reflector {
     }
 
     async fn take_in(&mut self, event: WatchEvent, in_order: bool) -> Result<(), Stop> {
-        let object = match &event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => object,
-            WatchEvent::Bookmark { resource_version, .. } => {
-                if !resource_version.is_empty() && !crate::version::is_older(resource_version, &self.version)
-                {
-                    self.fifo.bookmark(resource_version);
-                    self.set_version(resource_version);
-                }
-                return Ok(());
+        let version = match &event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                object.resource_version()
             }
+            WatchEvent::Bookmark { resource_version, .. } => resource_version.as_str(),
         };
-        let version = object.resource_version().to_owned();
-        let moves = in_order && !version.is_empty() && !crate::version::is_older(&version, &self.version);
+        let version = ResourceVersion::from(version);
+        let moves = in_order && !version.is_empty() && !version.is_older_than(&self.version);
         let receive = |object| self.receiver.watched(object);
         let delta = match event {
             WatchEvent::Added(object) => receive(object).map(Delta::Added).ok(),
@@ -99,12 +101,12 @@ impl Reflector {
             WatchEvent::Bookmark { .. } => None,
         };
         match delta {
-            Some(delta) => self.fifo.push(delta, moves.then_some(&*version)).await?,
-            None if moves => self.fifo.bookmark(&version),
+            Some(delta) => self.fifo.push(delta, moves.then(|| version.clone())).await?,
+            None if moves => self.fifo.bookmark(version.clone()),
             None => {}
         }
         if moves {
-            self.set_version(&version);
+            self.set_version(version);
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use super::open::{OpenWatch, very_short};
 use super::receive::ObjectReceiver;
 use super::{Reflector, Stop, count};
-use crate::version::is_older;
+use crate::version::ResourceVersion;
 
 /// How long the initial events may take in all, new keys or not: a server that ignores `sendInitialEvents` shows new
 /// keys of a busy kind without end. A million objects take a minute or two.
@@ -98,7 +98,9 @@ impl Reflector {
             Err(error) => return self.watch_list_failed(error, &asked).await,
         };
         match initial_events(&mut watch, &self.receiver).await {
-            InitialEvents::Complete(_, version) if !asked.is_empty() && is_older(&version, &self.newest) => {
+            InitialEvents::Complete(_, version)
+                if !asked.is_empty() && ResourceVersion::from(&*version).is_older_than(&self.newest) =>
+            {
                 tracing::info!(event = "stale_streaming_list", resource = %self.resource, got = version, newest = %self.newest,
                     "the streaming list is older than what was seen; asking for the newest state");
                 self.version_unavailable = true;
@@ -108,7 +110,7 @@ impl Reflector {
             InitialEvents::Complete(..) if watch.skipped > 0 => Ok(WatchListRound::ListOnce),
             InitialEvents::Complete(objects, version) => {
                 self.check_watch_list(&objects, &version).await;
-                self.hand_over(objects, &version).await?;
+                self.hand_over(objects, version.as_str().into()).await?;
                 Ok(WatchListRound::Complete(watch))
             }
             InitialEvents::Stalled => {

@@ -24,6 +24,7 @@ use crate::indexer::Indexer;
 use crate::listener::Listener;
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus, Shared};
 use crate::source::lister_watcher::ListerWatcher;
+use crate::version::ResourceVersion;
 
 /// What processing failed with.
 pub type ProcessFailure = Box<dyn std::error::Error + Send + Sync>;
@@ -94,7 +95,7 @@ struct Handling {
     retry: bool,
     failed: HashMap<ObjectKey, FailedDeltas>,
     /// The version up to which everything has been taken out of the queue, while failed deltas wait.
-    seen: Option<Arc<str>>,
+    seen: Option<ResourceVersion>,
 }
 
 /// Deltas of one key that are retried.
@@ -187,7 +188,7 @@ impl ControllerHandle {
     /// The version that the next watch or list goes on from; empty before the first list.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Arc<str> {
-        self.shared.version.lock().clone()
+        self.shared.version.lock().to_text()
     }
 
     /// How its reflector fares.
@@ -277,7 +278,7 @@ impl Handling {
         if self.failed.is_empty()
             && let Some(version) = self.seen.take()
         {
-            self.known.bookmark(&version);
+            self.known.announce(Some(&version));
         }
     }
 }

@@ -91,13 +91,9 @@ impl Inner {
 
     async fn handle(&self, work: Work, fifo: &DeltaFifo, portion: &mut Portion) {
         let Work { kind, seen, .. } = work;
-        let seen = seen.as_deref();
+        let seen = seen.as_ref();
         match kind {
-            WorkKind::Bookmark => {
-                if let Some(version) = seen {
-                    self.indexer.bookmark(version);
-                }
-            }
+            WorkKind::Bookmark => self.indexer.announce(seen),
             WorkKind::Deltas(batch) => {
                 let (followers, has_more) = {
                     let mut processor = lock(&self.processor).await;

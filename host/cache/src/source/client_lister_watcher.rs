@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::stream::unfold;
 use pilothouse_client::{ApiResource, Client, ListParams, Result, WatchParams};
 use pilothouse_object::ListMeta;
 
@@ -90,8 +89,7 @@ impl ListerWatcher for ClientListerWatcher {
             };
             self.tweak_watch.iter().for_each(|tweak| tweak(&mut params));
             let stream = self.client.watch(&self.resource, self.namespace.as_deref(), &params).await?;
-            let events = unfold(stream, async |mut stream| stream.next().await.map(|event| (event, stream)));
-            Ok(events.boxed())
+            Ok(stream.boxed())
         })
     }
 

@@ -101,20 +101,22 @@ impl ProjectedSource {
         self.items.load(Relaxed)
     }
 
-    fn cut(&self, object: &Object, projection: &Projection) -> Object {
+    fn cut(&self, object: Object, projection: &Projection) -> Object {
         if object.kind() == "PartialObjectMetadata" && object.api_version().starts_with("meta.k8s.io/") {
             // The kind is the resource's, however it was asked for: owners, keys and users go by it.
-            projection.apply_as(object, &self.resource.gvk)
+            projection.apply_as(&object, &self.resource.gvk)
+        } else if projection.is_full() {
+            object
         } else {
-            projection.apply(object)
+            projection.apply(&object)
         }
     }
 
     fn cut_event(&self, event: WatchEvent, projection: &Projection) -> WatchEvent {
         match event {
-            WatchEvent::Added(object) => WatchEvent::Added(self.cut(&object, projection)),
-            WatchEvent::Modified(object) => WatchEvent::Modified(self.cut(&object, projection)),
-            WatchEvent::Deleted(object) => WatchEvent::Deleted(self.cut(&object, projection)),
+            WatchEvent::Added(object) => WatchEvent::Added(self.cut(object, projection)),
+            WatchEvent::Modified(object) => WatchEvent::Modified(self.cut(object, projection)),
+            WatchEvent::Deleted(object) => WatchEvent::Deleted(self.cut(object, projection)),
             bookmark @ WatchEvent::Bookmark { .. } => bookmark,
         }
     }
@@ -140,7 +142,7 @@ impl ListerWatcher for Arc<ProjectedSource> {
             };
             let mut keep = |object: Object| {
                 self.items.fetch_add(usize::from(!checks), Relaxed);
-                item(self.cut(&object, &projection));
+                item(self.cut(object, &projection));
             };
             self.server.list(&params, &mut keep).await
         })

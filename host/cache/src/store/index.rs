@@ -24,8 +24,8 @@ impl HasKey for Value {
 
 impl Values {
     /// Notes that a slot has a value; the value's number.
-    pub(super) fn insert(&mut self, name: &str, slot: u32) -> u32 {
-        match self.0.find(name) {
+    pub(super) fn insert(&mut self, name: impl AsRef<str> + Into<Arc<str>>, slot: u32) -> u32 {
+        match self.0.find(name.as_ref()) {
             Some(value) => {
                 if let Some(value) = self.0.get_mut(value) {
                     value.slots.insert(slot);

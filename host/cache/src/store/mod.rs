@@ -20,7 +20,8 @@ use pilothouse_object::{Held, Object, ObjectKey};
 
 use crate::change::Change;
 use crate::delta::Delta;
-use crate::index_fn::{IndexFn, MOST_SCANNED};
+use crate::distinct_values::MOST_SCANNED;
+use crate::index_fn::IndexFn;
 pub(crate) use index::{Index, Values};
 use keyed::{HasKey, Keyed};
 pub(crate) use slot_set::SlotSet;
@@ -42,8 +43,11 @@ pub(crate) struct Store {
 struct Computed {
     /// For which indexes.
     index_set: u64,
-    values: Box<[(usize, Arc<str>)]>,
+    values: Vec<IndexValues>,
 }
+
+/// Values in one index: its place among the indexes, and the values in their order.
+type IndexValues = (usize, Vec<Arc<str>>);
 
 fn new_index_set() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
@@ -299,7 +303,8 @@ impl Store {
                 let at = self.indexes.iter().position(|index| index.id == posting.index)?;
                 Some((at, values[at].name(posting.value)?.clone()))
             });
-            let postings = self.post(of_indexes.collect(), id);
+            let of_indexes: Vec<_> = of_indexes.collect();
+            let postings = self.post(of_indexes.into_iter(), id);
             if let Some(slot) = self.objects.get_mut(id) {
                 slot.postings = postings;
             }
@@ -328,26 +333,21 @@ impl Store {
 
     /// Stores an object; its slot, and what that held before.
     fn put(&mut self, object: &Object) -> (u32, Option<Held>) {
-        let values = self.values(object);
         let held = object.held().clone();
         if let Some(id) = self.objects.find(held.key().as_str()) {
-            let same = self.objects.get(id).is_some_and(|slot| self.same_values(&slot.postings, &values));
-            let postings = (!same).then(|| {
-                let new = self.post(values, id);
-                let old = self.objects.get(id).map_or(Postings::None, |slot| slot.postings.clone());
-                old.without(&new).for_each(|posting| self.unpost(posting, id));
-                new
-            });
+            let changed = self.changed_values(self.objects.get(id), object);
+            let postings = (!changed.is_empty()).then(|| self.repost(id, changed));
             let slot = self.objects.get_mut(id).expect("it was found");
             if let Some(postings) = postings {
                 slot.postings = postings;
             }
             return (id, Some(std::mem::replace(&mut slot.held, held)));
         }
+        let values = self.changed_values(None, object);
         let key = held.key().clone();
         let id = self.objects.insert(Slot { held, postings: Postings::None });
         if !values.is_empty() {
-            let postings = self.post(values, id);
+            let postings = self.post(flat(values), id);
             if let Some(slot) = self.objects.get_mut(id) {
                 slot.postings = postings;
             }
@@ -369,44 +369,60 @@ impl Store {
         Some(slot.held)
     }
 
-    /// What the indexes' functions say of an object: places in `indexes`, and values.
-    fn values(&self, object: &Object) -> Vec<(usize, Arc<str>)> {
+    /// The values of an object in the indexes in which they are not those of the slot that it is for.
+    fn changed_values(&self, slot: Option<&Slot>, object: &Object) -> Vec<IndexValues> {
         if self.indexes.is_empty() {
             return Vec::new();
         }
-        if let Some(computed) = object.note::<Computed>().filter(|note| note.index_set == self.index_set) {
-            return computed.values.to_vec();
-        }
+        let computed = object.note::<Computed>().filter(|note| note.index_set == self.index_set);
         // What a function unpacks is not to stay with the handle, which goes on to listeners.
-        let object = &object.fresh();
-        let of = |(at, index): (usize, &Index)| {
-            index.function.values(object).into_iter().map(move |value| (at, value))
+        let fresh = object.fresh();
+        let postings = slot.map_or(&[][..], |slot| slot.postings.as_slice());
+        let changed = |(at, index): (usize, &Index)| {
+            // In an index that is being built the slot may have no values yet: it gets them from the store as it is then.
+            if slot.is_some_and(|slot| index.function.reads_same(&slot.held, object.held())) {
+                return None;
+            }
+            let of_index = postings.iter().filter(|posting| posting.index == index.id);
+            let held = of_index.filter_map(|posting| index.values.name(posting.value));
+            let values = match computed {
+                Some(computed) => {
+                    let values = computed.values.iter().find(|(of, _)| *of == at);
+                    let values = values.map_or(&[][..], |(_, values)| values.as_slice());
+                    (!held.eq(values)).then(|| values.to_vec())
+                }
+                None => index.function.changed_values(&fresh, held),
+            };
+            values.map(|values| (at, values))
         };
-        self.indexes.iter().enumerate().flat_map(of).collect()
+        self.indexes.iter().enumerate().filter_map(changed).collect()
     }
 
     /// Computes the index values of an object that is still plain, and notes them with the packed form of it.
     pub(crate) fn note_values(&self, plain: &Object, packed: &Object) {
         if !self.indexes.is_empty() {
-            packed.set_note(Computed { index_set: self.index_set, values: self.values(plain).into() });
+            let values = self.changed_values(None, plain);
+            packed.set_note(Computed { index_set: self.index_set, values });
         }
     }
 
-    fn same_values(&self, postings: &Postings, values: &[(usize, Arc<str>)]) -> bool {
-        let postings = postings.as_slice();
-        postings.len() == values.len()
-            && postings.iter().zip(values).all(|(posting, (at, value))| {
-                let index = &self.indexes[*at];
-                index.id == posting.index && index.values.name(posting.value) == Some(value)
-            })
+    /// Enters a slot under the changed values of some indexes, and takes it out of what it had there; its postings then.
+    fn repost(&mut self, id: u32, changed: Vec<IndexValues>) -> Postings {
+        let old = self.objects.get(id).map_or(Postings::None, |slot| slot.postings.clone());
+        let indexes: Vec<u32> = changed.iter().map(|(at, _)| self.indexes[*at].id).collect();
+        let kept = old.as_slice().iter().copied().filter(|posting| !indexes.contains(&posting.index));
+        let posted = self.post(flat(changed), id);
+        let new: Postings = kept.chain(posted.as_slice().iter().copied()).collect();
+        old.without(&new).for_each(|posting| self.unpost(posting, id));
+        new
     }
 
-    fn post(&mut self, values: Vec<(usize, Arc<str>)>, slot: u32) -> Postings {
+    fn post(&mut self, values: impl Iterator<Item = (usize, Arc<str>)>, slot: u32) -> Postings {
         let post = |(at, value): (usize, Arc<str>)| {
             let index: &mut Index = &mut self.indexes[at];
-            Posting { index: index.id, value: index.values.insert(&value, slot) }
+            Posting { index: index.id, value: index.values.insert(value, slot) }
         };
-        values.into_iter().map(post).collect()
+        values.map(post).collect()
     }
 
     fn unpost(&mut self, posting: Posting, slot: u32) {
@@ -447,7 +463,7 @@ impl Store {
                 continue;
             }
             let old = slot.postings.clone();
-            let new = self.post(values.into_iter().map(|value| (at, value)).collect(), slot_id);
+            let new = self.post(values.into_iter().map(|value| (at, value)), slot_id);
             if let Some(slot) = self.objects.get_mut(slot_id) {
                 slot.postings = old.as_slice().iter().chain(new.as_slice()).copied().collect();
             }
@@ -494,9 +510,9 @@ impl Store {
                 posted += 1;
             }
             for index in self.indexes.iter().filter(|index| index.ready) {
-                let values = index.function.values(&slot.held.object());
-                let count = slot.postings.as_slice().iter().filter(|p| p.index == index.id).count();
-                assert_eq!(values.len(), count, "{}", slot.held.key());
+                let postings = slot.postings.as_slice().iter().filter(|p| p.index == index.id);
+                let held: Vec<_> = postings.filter_map(|p| index.values.name(p.value).cloned()).collect();
+                assert_eq!(held, index.function.values(&slot.held.object()), "{}", slot.held.key());
             }
         }
         assert_eq!(self.indexes.iter().map(|index| index.values.entries()).sum::<usize>(), posted);
@@ -504,6 +520,11 @@ impl Store {
             assert_eq!(namespaces.entries(), self.len());
         }
     }
+}
+
+/// Each value with the place of its index.
+fn flat(values: Vec<IndexValues>) -> impl Iterator<Item = (usize, Arc<str>)> {
+    values.into_iter().flat_map(|(at, values)| values.into_iter().map(move |value| (at, value)))
 }
 
 /// Whether two are the same version of the same object, with the same content, so that either can stand for both. The

@@ -16,7 +16,7 @@ async fn push(fifo: &DeltaFifo, delta: Delta) {
         }
         _ => None,
     };
-    fifo.push(delta, version.as_deref()).await.unwrap();
+    fifo.push(delta, version.as_deref().map(Into::into)).await.unwrap();
 }
 
 async fn update(fifo: &DeltaFifo, key: &str, version: &str) {
@@ -31,7 +31,7 @@ async fn replace(fifo: &DeltaFifo, keys: &[&str], version: &str) {
 async fn pop(fifo: &DeltaFifo, max: usize) -> String {
     let Some(work) = fifo.pop(max).await else { return "end".to_owned() };
     fifo.done(work.initial);
-    let seen = work.seen.as_deref().unwrap_or("-");
+    let seen = work.seen.map_or_else(|| "-".to_owned(), |version| version.to_string());
     let letter = |delta: &Delta| match delta.kind() {
         DeltaType::Added => 'A',
         DeltaType::Updated => 'U',

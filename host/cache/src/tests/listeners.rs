@@ -262,7 +262,7 @@ async fn what_waits_in_the_queue_at_the_end_is_still_told() {
     let _place = join(&running, &recorder, None);
     let queue = running.informer.force_resync();
     for n in 0..5 {
-        queue.push(Delta::Added(config_map(&format!("a/{n}"), "9")), Some("9")).await.unwrap();
+        queue.push(Delta::Added(config_map(&format!("a/{n}"), "9")), Some("9".into())).await.unwrap();
     }
     assert_eq!(recorder.take(), [Call::InitialListEnd]);
     let informer = running.informer.clone();

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use pilothouse_object::{LabelSelector, Projection};
+use pilothouse_object::{LabelSelector, Object, Projection};
 use serde_json::json;
 
 use crate::testing::{config_maps, object};
-use crate::{CacheError, Delta, Indexer, Lister};
+use crate::{CacheError, Delta, IndexFn, Indexer, Lister};
 
 fn lister() -> Lister {
     let indexer = Arc::new(Indexer::new(true));
@@ -68,6 +68,21 @@ fn an_object_that_does_not_decode_is_named_and_harms_nobody_it_does_not_match() 
     assert!(error.to_string().starts_with("ConfigMap a/bad does not decode: "), "{error}");
     assert_eq!(lister.list_as::<ConfigMap>(&selector("app")).unwrap().len(), 3);
     assert!(lister.namespace("a").get_as::<ConfigMap>("bad").is_err());
+}
+
+#[test]
+fn a_field_that_is_not_json_is_an_error_of_whoever_decodes_it_and_harms_nobody_else() {
+    let text = r#"{"metadata":{"name":"bad","namespace":"a","labels":{"app":"web"}},"data":{"key":}}"#;
+    let bad = Object::decode_trusted(text.as_bytes(), &config_maps().gvk).unwrap();
+    let indexer = Arc::new(Indexer::new(true));
+    indexer.add_indexer("key", IndexFn::path("/data/key".parse().unwrap())).unwrap();
+    indexer.apply(lister().list(&selector("")).into_iter().chain([bad]).map(Delta::Added), None);
+    assert_eq!(indexer.index_values("key").unwrap().len(), 3);
+    let lister = Lister::new(indexer);
+    assert_eq!(lister.list(&selector("app=web")).len(), 3);
+    let error = lister.get_as::<ConfigMap>(&"a/bad".parse().unwrap()).unwrap_err();
+    assert!(matches!(&error, CacheError::Decode { key, .. } if key == "a/bad"), "{error}");
+    assert_eq!(lister.list_as::<ConfigMap>(&selector("app=db")).unwrap().len(), 1);
 }
 
 #[test]

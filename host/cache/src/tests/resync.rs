@@ -117,7 +117,7 @@ async fn a_key_with_pending_deltas_is_skipped() {
     // A change comes in behind the resync and before it is handled.
     let queue = running.informer.force_resync();
     let changed = object(&config_maps().gvk, "a/2", "uid-2", "9", json!({}));
-    queue.push(Delta::Updated(changed), Some("9")).await.unwrap();
+    queue.push(Delta::Updated(changed), Some("9".into())).await.unwrap();
     soon(running.informer.indexer().wait_until_seen("9")).await;
     assert_eq!(
         recorder.take(),
