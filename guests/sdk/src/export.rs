@@ -22,6 +22,7 @@ pub fn describe(
     config: Vec<u8>,
     describe: fn(&Config) -> Result<Descriptor, String>,
 ) -> Result<Vec<u8>, String> {
+    log_panics();
     describe(&Config::from_json(config))?.to_json()
 }
 
@@ -35,11 +36,27 @@ pub fn with_state<T: 'static, R>(
     slot.with_borrow_mut(|slot| {
         let state = match slot {
             Some(state) => state,
-            None => slot.insert(new(&Config::fetch()).map_err(Failure::terminal)?),
+            None => {
+                log_panics();
+                slot.insert(new(&Config::fetch()).map_err(Failure::terminal)?)
+            }
         };
         Ok(call(state))
     })
 }
+
+/// Has panics logged. Without WASI they have no standard error, which the host logs.
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        // The place and the message are two lines.
+        crate::log::write(crate::log::Level::Error, &panic.to_string().replacen('\n', " ", 1), &[]);
+    }));
+}
+
+/// Panics are written to standard error.
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+fn log_panics() {}
 
 /// The result of one key or event, as the host takes it.
 pub fn result<R, S: From<R>>(result: Result<R, Failure>) -> Result<S, raw::Failure> {

@@ -27,6 +27,8 @@ mod log_events;
 mod log_filter;
 #[cfg(feature = "dev")]
 mod new;
+#[cfg(feature = "dev")]
+mod no_wasi;
 mod output;
 mod own_pod;
 mod rbac;

@@ -1,4 +1,4 @@
-//! Checks whether the Rust toolchain can build components for [`TARGET`], and adds the target when it is missing.
+//! Checks whether the Rust toolchain can build components for a target, and adds the target when it is missing.
 //!
 //! ```text
 //!  rustc --print target-libdir ──► the target's libraries are there ─────────────► done
@@ -19,10 +19,13 @@ use std::process::{Command, Output};
 /// The compilation target of components.
 pub const TARGET: &str = "wasm32-wasip2";
 
+/// The compilation target of components that import nothing of WASI.
+pub const TARGET_WITHOUT_WASI: &str = "wasm32-unknown-unknown";
+
 /// The download page of rustup.
 pub const RUSTUP: &str = "https://rustup.rs";
 
-/// The reason why the toolchain of a folder cannot build for [`TARGET`]. Each text ends with the remedy.
+/// The reason why the toolchain of a folder cannot build for a target. Each text ends with the remedy.
 #[derive(Debug)]
 pub enum TargetError {
     /// The compiler could not be started.
@@ -35,6 +38,8 @@ pub enum TargetError {
     /// The compiler failed: the toolchain that the folder requires is not installed, or is too old to support the
     /// target.
     CompilerFailed {
+        /// The target.
+        target: &'static str,
         /// The folder of the crate.
         folder: PathBuf,
         /// What the compiler reported.
@@ -42,11 +47,15 @@ pub enum TargetError {
     },
     /// The target is missing, and rustup is not installed.
     NoRustup {
+        /// The target.
+        target: &'static str,
         /// The folder of the crate.
         folder: PathBuf,
     },
     /// `rustup target add` failed.
     NotAdded {
+        /// The target.
+        target: &'static str,
         /// The folder of the crate.
         folder: PathBuf,
         /// What rustup reported.
@@ -54,6 +63,8 @@ pub enum TargetError {
     },
     /// rustup added the target to another toolchain than that of the compiler in use.
     OtherCompiler {
+        /// The target.
+        target: &'static str,
         /// The folder of the crate.
         folder: PathBuf,
         /// The compiler in use.
@@ -76,27 +87,27 @@ impl fmt::Display for TargetError {
                     "cannot start the Rust compiler ({program}): {error}; reinstall Rust with rustup ({RUSTUP})"
                 )
             }
-            Self::CompilerFailed { folder, compiler } => write!(
+            Self::CompilerFailed { target, folder, compiler } => write!(
                 f,
-                "the Rust compiler used in {} cannot build for {TARGET}: {compiler}; run `rustup toolchain install` there, and use \
+                "the Rust compiler used in {} cannot build for {target}: {compiler}; run `rustup toolchain install` there, and use \
                  Rust 1.95 or newer",
                 folder.display()
             ),
-            Self::NoRustup { folder } => write!(
+            Self::NoRustup { target, folder } => write!(
                 f,
-                "the Rust compiler used in {} cannot build for {TARGET}; install Rust with rustup ({RUSTUP}), or add the \
-                 standard library for {TARGET} by the means that installed this compiler",
+                "the Rust compiler used in {} cannot build for {target}; install Rust with rustup ({RUSTUP}), or add the \
+                 standard library for {target} by the means that installed this compiler",
                 folder.display()
             ),
-            Self::NotAdded { folder, rustup } => write!(
+            Self::NotAdded { target, folder, rustup } => write!(
                 f,
-                "cannot add the Rust target {TARGET}: {rustup}; run `rustup target add {TARGET}` in {}, after `rustup update` \
+                "cannot add the Rust target {target}: {rustup}; run `rustup target add {target}` in {}, after `rustup update` \
                  if the compiler is older than 1.95",
                 folder.display()
             ),
-            Self::OtherCompiler { folder, program } => write!(
+            Self::OtherCompiler { target, folder, program } => write!(
                 f,
-                "rustup added the Rust target {TARGET}, but the compiler in use ({program}) does not have it: unset RUSTC, or \
+                "rustup added the Rust target {target}, but the compiler in use ({program}) does not have it: unset RUSTC, or \
                  put rustup's rustc first on the PATH, for {}",
                 folder.display()
             ),
@@ -106,12 +117,13 @@ impl fmt::Display for TargetError {
 
 impl std::error::Error for TargetError {}
 
-/// Ensures that the toolchain of `folder` can build for [`TARGET`]: adds a missing target with rustup. Before the
+/// Ensures that the toolchain of `folder` can build for `target`: adds a missing target with rustup. Before the
 /// download it calls `report` once with a line that says so.
 ///
 /// `command` returns the command of a program with the environment of a build in `folder`. `run` runs it to its end and
 /// returns its output; dropping its future must end the process.
 pub async fn ensure_target(
+    target: &'static str,
     folder: &Path,
     command: impl Fn(&str) -> Command,
     run: impl AsyncFn(Command) -> io::Result<Output>,
@@ -120,7 +132,7 @@ pub async fn ensure_target(
     let program = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let ask = async || {
         let mut rustc = command(&program);
-        rustc.args(["--print", "target-libdir", "--target", TARGET]);
+        rustc.args(["--print", "target-libdir", "--target", target]);
         run(rustc).await.map_err(|error| TargetError::NoCompiler { program: program.clone(), error })
     };
     let rustup = async |args: &[&str]| {
@@ -134,16 +146,16 @@ pub async fn ensure_target(
     }
     if !answer.status.success() {
         let compiler = first_error(&answer.stderr);
-        return Err(TargetError::CompilerFailed { folder: folder.to_owned(), compiler });
+        return Err(TargetError::CompilerFailed { target, folder: folder.to_owned(), compiler });
     }
     let Ok(active) = rustup(&["show", "active-toolchain"]).await else {
-        return Err(TargetError::NoRustup { folder: folder.to_owned() });
+        return Err(TargetError::NoRustup { target, folder: folder.to_owned() });
     };
     let active = text(&active.stdout);
     let toolchain = active.split_whitespace().next().unwrap_or("in use");
-    report(&format!("adding the Rust target {TARGET} to the toolchain {toolchain} (rustup target add)"));
-    let not_added = |rustup: String| TargetError::NotAdded { folder: folder.to_owned(), rustup };
-    match rustup(&["target", "add", TARGET]).await {
+    report(&format!("adding the Rust target {target} to the toolchain {toolchain} (rustup target add)"));
+    let not_added = |rustup: String| TargetError::NotAdded { target, folder: folder.to_owned(), rustup };
+    match rustup(&["target", "add", target]).await {
         Ok(added) if added.status.success() => {}
         Ok(failed) => return Err(not_added(first_error(&failed.stderr))),
         Err(error) => return Err(not_added(format!("cannot run rustup: {error}"))),
@@ -151,7 +163,7 @@ pub async fn ensure_target(
     if has_libraries(&ask().await?) {
         return Ok(());
     }
-    Err(TargetError::OtherCompiler { folder: folder.to_owned(), program })
+    Err(TargetError::OtherCompiler { target, folder: folder.to_owned(), program })
 }
 
 /// Whether the compiler's folder for the libraries of the target exists.

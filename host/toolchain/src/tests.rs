@@ -60,7 +60,7 @@ impl Machine {
         };
         let folder = self.folder();
         let report = |line: &str| lines.borrow_mut().push(line.to_owned());
-        let work = ensure_target(&folder, command, async |mut command| command.output(), report);
+        let work = ensure_target(TARGET, &folder, command, async |mut command| command.output(), report);
         let Poll::Ready(result) = pin!(work).poll(&mut Context::from_waker(Waker::noop())) else {
             panic!("it waits for something")
         };

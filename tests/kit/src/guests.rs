@@ -96,7 +96,7 @@ fn check_target() -> anyhow::Result<()> {
     };
     // Not with `eprintln!`, whose output libtest prints only for a failed test.
     let report = |line: &str| drop(writeln!(io::stderr(), "{line}"));
-    let work = ensure_target(folder, command, async |mut command| command.output(), report);
+    let work = ensure_target(TARGET, folder, command, async |mut command| command.output(), report);
     match pin!(work).poll(&mut task::Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => Ok(result?),
         Poll::Pending => bail!("a command that blocks was waited for"),

@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use pilothouse_testkit::paths;
+use pilothouse_testkit::poll::SOON;
+use pilothouse_tests::controlplane::Server;
+use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::process::{self, Finished};
-use pilothouse_tests::{cli, dev};
+use pilothouse_tests::{Cluster, ControlPlane, Host, cli, dev, loglines};
+use serde_json::{Value, json};
 
 /// A cold build of the SDK and its dependencies, beside other suites.
 const BUILD: Duration = Duration::from_secs(600);
@@ -76,6 +80,81 @@ fn a_typed_controller_that_writes_is_small_and_has_no_names_of_its_parts() -> Re
     // It is as good as before: the host makes machine code of it, and it describes itself.
     let checked = cli::run(dir, &["check", "plugins/typed_writer.wasm"])?;
     ensure!(checked.stdout.contains("asks for:"), "{checked:?}");
+    Ok(())
+}
+
+fn deployment(name: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "no-wasi", "name": name},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+            },
+        },
+    })
+}
+
+#[test]
+fn without_wasi_a_plugin_works_its_panics_are_logged_and_what_needs_wasi_is_refused() -> Result<()> {
+    let dir = tempfile::Builder::new().prefix("build-").tempdir()?;
+    let dir = dir.path();
+    dev::share_target(dir)?;
+    let guest = dir.join("guests/deployment-watcher");
+    dev::copy_example("deployment-watcher", &guest)?;
+    let source = guest.join("src/lib.rs");
+    let text = fs::read_to_string(&source)?;
+    let place = "let name = if event.is_initial";
+    ensure!(text.matches(place).count() == 1, "{place:?} is not in {text}");
+    let with = |line: &str| fs::write(&source, text.replace(place, &format!("{line}\n        {place}")));
+
+    with("assert!(event.key.name != \"panic\", \"told to panic\");")?;
+    let args = ["guests", "--no-wasi", "--out", "plugins"];
+    let built = build(dir, &args)?;
+    ensure!(built.status.success() && built.stdout.lines().count() == 1, "{built:?}");
+    let checked = cli::run(dir, &["check", "plugins/deployment-watcher.yaml"])?;
+    ensure!(checked.status.success() && checked.stdout.contains("\nWASI:           none"), "{checked:?}");
+
+    let plane = ControlPlane::shared(Server::Development)?;
+    let cluster = Cluster::of(plane)?;
+    cluster.namespace("no-wasi")?;
+    cluster.create(&deployment("web"))?;
+    let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
+    let component = dir.join("plugins/deployment_watcher.wasm");
+    let manifest = fs::read_to_string(dir.join("plugins/deployment-watcher.yaml"))?;
+    host.install("deployment_watcher", &component, Some(&manifest))?;
+    let hear = |what: &str, wanted: &dyn Fn(&loglines::Line) -> bool| {
+        host.wait_for(what, SOON, || {
+            let lines = loglines::of_plugin(&host, "deployment-watcher");
+            lines.iter().any(|line| line.target == "guest" && wanted(line))
+        })
+    };
+    hear("a line about a Deployment", &|line| line.message.starts_with("found no-wasi/web: replicas 2"))?;
+    cluster.create(&deployment("panic"))?;
+    hear("the panic, its place, and its key", &|line| {
+        let place = line.message.strip_prefix("panicked at src/lib.rs:");
+        line.level == "ERROR"
+            && line.key == "no-wasi/panic"
+            && place.is_some_and(|place| place.ends_with(": told to panic"))
+    })?;
+
+    let before = fs::read(&component)?;
+    with(
+        "println!(\"{:?}\", std::time::Instant::now()); http::Request::get(\"http://a.example\").send(ctx)?;",
+    )?;
+    let built = build(dir, &args)?;
+    ensure!(built.status.code() == Some(1) && built.stdout.is_empty(), "{built:?}");
+    for wanted in [
+        "guests/deployment-watcher: the component needs WASI: it imports wasi:",
+        "wasi:http/outgoing-handler@0.2.",
+        "(wasi:clocks)",
+        "(wasi:cli)",
+        "; or build it without --no-wasi",
+    ] {
+        ensure!(built.stderr.contains(wanted), "no {wanted:?} in {}", built.stderr);
+    }
+    ensure!(fs::read(&component)? == before, "the component before stays");
     Ok(())
 }
 

@@ -70,9 +70,9 @@ impl Machine {
         Dev::spawn(self.dir.path(), &mut command)
     }
 
-    /// `pilothouse build guest`, to its end.
-    fn build(&self, alone: bool) -> Result<Finished> {
-        let mut command = cli::command(self.dir.path(), &["build", "guest"])?;
+    /// `pilothouse build guest ARGS`, to its end.
+    fn build(&self, alone: bool, args: &[&str]) -> Result<Finished> {
+        let mut command = cli::command(self.dir.path(), &[&["build", "guest"], args].concat())?;
         self.put_first(&mut command, alone)?;
         process::run(&mut command, "", BUILD)
     }
@@ -144,19 +144,18 @@ fn without_rustup_it_says_what_to_install_before_it_builds() -> Result<()> {
 #[test]
 fn a_build_without_rustup_or_without_cargo_says_what_to_install() -> Result<()> {
     let machine = Machine::new()?;
-    let built = machine.build(true)?;
-    let wanted = ["cannot build for wasm32-wasip2", "install Rust with rustup (https://rustup.rs)"];
-    ensure!(
-        built.status.code() == Some(1) && wanted.iter().all(|text| built.stderr.contains(text)),
-        "{built:?}"
-    );
+    for (args, target) in [(&[][..], TARGET), (&["--no-wasi"][..], "wasm32-unknown-unknown")] {
+        let built = machine.build(true, args)?;
+        let wanted = format!("cannot build for {target}; install Rust with rustup (https://rustup.rs)");
+        ensure!(built.status.code() == Some(1) && built.stderr.contains(&wanted), "{built:?}");
+    }
     ensure!(machine.asked("cargo").iter().all(|line| !line.contains("> build")));
     fs::remove_file(machine.path("bin/cargo"))?;
-    let built = machine.build(true)?;
+    let built = machine.build(true, &[])?;
     ensure!(built.status.code() == Some(1) && built.stderr.contains("cargo is not installed"), "{built:?}");
     // With the target it is built, and without a word of Cargo on standard output.
     fs::create_dir(machine.path("libraries"))?;
-    let built = machine.build(false)?;
+    let built = machine.build(false, &[])?;
     ensure!(built.status.success() && built.stdout.lines().count() == 1, "{built:?}");
     ensure!(machine.path("guest/guest.wasm").exists());
     Ok(())

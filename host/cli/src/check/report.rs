@@ -108,6 +108,9 @@ impl Report {
         for (names, meaning) in grouped(&self.interfaces) {
             line("import", &format_args!("{names}: {meaning}"));
         }
+        if self.interfaces.contract.is_some() && self.interfaces.of_wasi().is_empty() {
+            line("WASI", &"none: it has no clock of the standard library, and no standard output");
+        }
         let manifest = self.manifest.as_deref().unwrap_or("none");
         line("plugin", &format_args!("{}, manifest {manifest}", self.plugin));
         if let Some(description) = &self.parsed {
@@ -220,6 +223,20 @@ mod tests {
         let json = serde_json::to_value(Report { refused: Some("no".into()), ..report }).unwrap();
         assert_eq!(json["refused"], "no");
         assert!(json.get("digest").is_none() && json["exports"].as_array().is_some(), "{json}");
+    }
+
+    #[test]
+    fn a_component_without_imports_of_wasi_has_a_line_for_it() {
+        let text = |name: &str| {
+            let imports = vec![Import { name: name.to_owned(), meaning: meaning(name) }];
+            let interfaces =
+                Interfaces { contract: Some("0.2.0".to_owned()), imports, ..Interfaces::default() };
+            Report { interfaces, ..Report::default() }.text()
+        };
+        let with = text("wasi:cli/stdout@0.2.6");
+        assert!(!with.contains("WASI:"), "{with}");
+        let without = text("pilothouse:controller/log@0.2.0");
+        assert!(without.contains("\nWASI:           none: "), "{without}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow};
-use pilothouse_toolchain::{TARGET, ensure_target};
+use pilothouse_toolchain::{TARGET_WITHOUT_WASI, ensure_target};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
@@ -27,6 +27,9 @@ const PROGRESS: Duration = Duration::from_secs(5);
 /// The profile with which components are built unless another one is named.
 pub(crate) const RELEASE: &str = "release";
 
+/// The linker of rustc for `wasm32-wasip2`, which is installed with it: it makes a component of what it links.
+const COMPONENT_LINKER: &str = "wasm-component-ld";
+
 /// What is to be built.
 #[derive(Debug, Clone)]
 pub(crate) struct BuildRequest {
@@ -38,6 +41,8 @@ pub(crate) struct BuildRequest {
     pub(crate) target: PathBuf,
     /// Name of Cargo's profile.
     pub(crate) profile: String,
+    /// The compilation target.
+    pub(crate) triple: &'static str,
     /// The workspace's `Cargo.lock`, whether it exists or not.
     pub(crate) lock: PathBuf,
     /// An earlier build found that the compiler can build for WebAssembly.
@@ -90,17 +95,21 @@ async fn run(request: &BuildRequest, progress: &mut Progress<'_>) -> Result<Path
     if !request.target_checked {
         let command = |program: &str| cargo::command(program, &request.folder);
         let report = |line: &str| progress.log.say(progress.label, Tone::Plain, line);
-        ensure_target(&request.folder, command, output, report).await?;
+        ensure_target(request.triple, &request.folder, command, output, report).await?;
         progress.target_checked = true;
     }
     let manifest = request.folder.join("Cargo.toml");
     let format = if progress.log.colours() { "json-diagnostic-rendered-ansi" } else { "json" };
     let mut command = cargo::command("cargo", &request.folder);
-    command.args(["build", "--lib", "--profile", &request.profile, "--target", TARGET]);
+    command.args(["build", "--lib", "--profile", &request.profile, "--target", request.triple]);
     command.arg("--manifest-path").arg(&manifest);
     command.arg("--target-dir").arg(&request.target).arg(format!("--message-format={format}"));
     // Its lines are taken apart here.
     command.args(["--color", "never"]);
+    if request.triple == TARGET_WITHOUT_WASI {
+        // The target's own linker makes a core module.
+        command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", COMPONENT_LINKER);
+    }
     let (mut child, mut group) = spawn(command).map_err(|error| cargo::not_started("cargo", &error))?;
     let (mut messages, mut lines) = (reader(child.stdout.take()), reader(child.stderr.take()));
     let (mut message, mut line) = (Vec::new(), Vec::new());
@@ -314,6 +323,8 @@ pub(crate) fn built(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_toolchain::TARGET;
+
     use super::super::log::testing::Written;
     use super::*;
 
@@ -323,6 +334,7 @@ mod tests {
             folder: "/g".into(),
             target: "/t".into(),
             profile: RELEASE.into(),
+            triple: TARGET,
             lock: "/g/Cargo.lock".into(),
             target_checked: true,
             first,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
+use pilothouse_toolchain::TARGET;
 use tokio::task::JoinSet;
 
 use super::build::{BuildRequest, RELEASE, Report, build, built};
@@ -169,6 +170,7 @@ impl Workshop {
                         folder: state.project.folder.clone(),
                         target: self.folder.target(),
                         profile: RELEASE.to_owned(),
+                        triple: TARGET,
                         lock: package.lock(),
                         target_checked: state.target_checked,
                         first: !state.tried,

@@ -56,6 +56,11 @@ impl Interfaces {
         Self { contract, exports, imports }
     }
 
+    /// The imports of WASI.
+    pub(crate) fn of_wasi(&self) -> Vec<&str> {
+        self.imports.iter().map(|import| &*import.name).filter(|name| name.starts_with("wasi:")).collect()
+    }
+
     /// Whether an interface of the contract is imported, in any version.
     pub(crate) fn imports_of_contract(&self, interface: &str) -> bool {
         self.imports
