@@ -99,10 +99,10 @@ fn native(args: &[&str], target: &str) -> Result<Command> {
 }
 
 #[test]
-fn interleavings_of_the_cache_and_the_work_queue_are_right() -> Result<()> {
+fn interleavings_are_right() -> Result<()> {
     let schedules =
         std::env::var("SHUTTLE_ITERATIONS").unwrap_or_else(|_| full::or_sample(SCHEDULES, SAMPLE).to_owned());
-    for package in ["pilothouse-cache", "pilothouse-workqueue"] {
+    for package in ["pilothouse-cache", "pilothouse-executor", "pilothouse-workqueue"] {
         let args = ["test", "-p", package, "--features", "shuttle", "--test", "interleavings"];
         let mut command = native(&args, "interleavings")?;
         test(&format!("interleavings of {package}"), command.env("SHUTTLE_ITERATIONS", &schedules))?;
