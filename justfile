@@ -32,6 +32,10 @@ full seed=`od -An -N4 -tu4 /dev/urandom | tr -d ' '`:
 bench name *args:
     cargo bench --workspace --profile dist --bench {{ if name == "all" { "'*'" } else { name } }} -- {{args}}
 
+# Charts of docs/benchmarks, from what `just bench` has written; names those that it has no figures for.
+charts:
+    cargo run -p pilothouse-bench --bin charts
+
 # Figures of an event to a thousand plugins.
 dispatch *args:
     cargo bench -p pilothouse-manager --features bench --bench dispatch -- {{args}}

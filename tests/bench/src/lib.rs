@@ -2,13 +2,16 @@
 //!
 //! The benches of all crates use it, so that all figures have one form (`docs/benchmarks.md`); and with it what several of
 //! them need: [`peers`] builds the programs to compare with, [`Process`] runs them, [`ReplayServer`] is what they read from,
-//! [`usage`] is what a process has used.
+//! [`usage`] is what a process has used. [`charts`] draws what was written.
 
+pub mod chart;
+pub mod charts;
 pub mod peers;
 mod process;
 mod replay;
 pub mod usage;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -16,10 +19,10 @@ use std::path::PathBuf;
 use anyhow::Context;
 pub use process::Process;
 pub use replay::{ReplayServer, ReplayStats};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Whether more or less is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// More is better.
@@ -43,7 +46,7 @@ pub enum Aim {
 pub type Peer<'a> = (&'a str, Vec<f64>);
 
 /// One figure.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
     /// What was done.
     pub scenario: String,
@@ -70,7 +73,8 @@ pub struct Row {
     pub command: String,
 }
 
-#[derive(Debug, Serialize)]
+/// Where and when figures were taken.
+#[derive(Debug, Serialize, Deserialize)]
 struct Machine {
     cpu: String,
     cores: usize,
@@ -78,10 +82,11 @@ struct Machine {
     date: String,
 }
 
-#[derive(Debug, Serialize)]
+/// A JSON file of figures.
+#[derive(Debug, Serialize, Deserialize)]
 struct File<'a> {
     machine: Machine,
-    rows: &'a [Row],
+    rows: Cow<'a, [Row]>,
 }
 
 /// The figures of one run.
@@ -177,13 +182,16 @@ impl Report {
 
     /// Writes the report and returns its path.
     pub fn write(&self) -> anyhow::Result<PathBuf> {
-        let folder = target()?.join("bench");
+        let folder = results()?;
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let path = folder.join(format!("{}.json", self.name));
-        let file = File { machine: machine(), rows: &self.rows };
-        fs::write(&path, serde_json::to_vec_pretty(&file)?)
-            .with_context(|| format!("writing {}", path.display()))?;
+        fs::write(&path, self.json()?).with_context(|| format!("writing {}", path.display()))?;
         Ok(path)
+    }
+
+    fn json(&self) -> anyhow::Result<Vec<u8>> {
+        let file = File { machine: machine(), rows: Cow::Borrowed(&self.rows) };
+        Ok(serde_json::to_vec_pretty(&file)?)
     }
 }
 
@@ -249,6 +257,14 @@ pub fn target() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let marked = program.ancestors().skip(1).find(|dir| dir.join("CACHEDIR.TAG").exists());
     marked.map(PathBuf::from).with_context(|| format!("{} is in no target folder", program.display()))
+}
+
+/// The folder of the JSON files.
+///
+/// # Errors
+/// As [`target`].
+pub fn results() -> anyhow::Result<PathBuf> {
+    Ok(target()?.join("bench"))
 }
 
 fn machine() -> Machine {
