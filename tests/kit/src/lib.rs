@@ -1,5 +1,5 @@
-//! Test helpers without a dependency on the host: building guests, child processes, waits with a deadline, a small HTTP
-//! client, counted allocations, the log of a thread, and the code blocks of the documents.
+//! Test helpers without a dependency on the host: building guests in Rust and in other languages, child processes, waits
+//! with a deadline, a small HTTP client, counted allocations, the log of a thread, and the code blocks of the documents.
 //!
 //! Invariants: no crate of the host is a dependency, so a test that needs a guest compiles neither the manager nor the
 //! development server; all functions block and work inside and outside of a tokio runtime; no child process outlives
@@ -11,6 +11,7 @@ pub mod full;
 pub mod guests;
 pub mod heap;
 pub mod http;
+pub mod languages;
 pub mod log;
 pub mod paths;
 pub mod poll;
