@@ -1,5 +1,5 @@
-//! Builds the plugin of `guests/other-languages` from each language with the tools that its README names. The tools are
-//! installed from the languages' registries into Cargo's target folder, and stay there.
+//! Builds the plugin of `guests/other-languages` from each language with the tools that its README names, and the same plugin
+//! in Rust. The tools are installed from the languages' registries into Cargo's target folder, and stay there.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,8 +8,8 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::paths;
 use crate::tools::Tool;
+use crate::{guests, paths};
 
 /// The folder `guests/other-languages`.
 #[must_use]
@@ -20,6 +20,8 @@ pub fn folder() -> PathBuf {
 /// A language of the plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
+    /// The SDK: `guests/fixtures/key-counter`.
+    Rust,
     /// CPython, with componentize-py.
     Python,
     /// SpiderMonkey, with componentize-js.
@@ -29,10 +31,11 @@ pub enum Language {
 }
 
 impl Language {
-    /// The name of its folder.
+    /// Its name in lower case, as the folder is called.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Language::Rust => "rust",
             Language::Python => "python",
             Language::JavaScript => "javascript",
             Language::C => "c",
@@ -45,6 +48,7 @@ impl Language {
     /// [`MissingTool`](crate::tools::MissingTool) when a program is not on the PATH; otherwise what the build said.
     pub fn component(self) -> anyhow::Result<PathBuf> {
         match self {
+            Language::Rust => guests::wasm("key-counter"),
             Language::Python => {
                 Tool::Python.require()?;
                 built(self, |work, to| script(self, "VENV", work.join("venv"), to))

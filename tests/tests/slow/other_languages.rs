@@ -1,6 +1,6 @@
-//! The plugin of `guests/other-languages`: built from each language with the tools that its README names, and run. At full
-//! length only, since the tools are installed from the languages' registries, and an interpreter takes the host some twenty
-//! seconds to compile.
+//! The plugin of `guests/other-languages`: built from each language with the tools that its README names, and run; and the same
+//! plugin in Rust, which the benchmark `languages` measures beside them. At full length only, since the tools are installed from
+//! the languages' registries, and an interpreter takes the host some twenty seconds to compile.
 
 use std::fs;
 use std::time::Duration;
@@ -12,13 +12,17 @@ use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{Cluster, ControlPlane, Host, loglines, plugins};
 use serde_json::{Value, json};
 
-pilothouse_tests::on_both_servers!(full: python, javascript, c);
+pilothouse_tests::on_both_servers!(full: rust, python, javascript, c);
 
 const SOON: Duration = Duration::from_secs(60);
 /// What the plugin's manifest names it.
 const PLUGIN: &str = "key-counter";
 const LABEL: &str = "key-counter.example.com/count";
 const ANNOTATION: &str = "key-counter.example.com/keys";
+
+fn rust(server: Server) -> Result<()> {
+    counts(server, Language::Rust)
+}
 
 fn python(server: Server) -> Result<()> {
     counts(server, Language::Python)
