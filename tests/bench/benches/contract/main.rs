@@ -5,6 +5,8 @@
 
 mod noop;
 mod reads;
+#[path = "../shared/warm_call.rs"]
+mod warm_call;
 
 fn main() -> anyhow::Result<()> {
     let command = "cargo bench -p pilothouse-bench --bench contract";

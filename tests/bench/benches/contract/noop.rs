@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use pilothouse_bench::{Better, Report, median, usage};
-use pilothouse_engine::{Code, Compiler, Engine, EngineOptions, Instance, Nothing, ReasonSet, Request};
+use pilothouse_bench::{Better, Report, median};
+use pilothouse_engine::{Compiler, Engine, EngineOptions, Nothing};
 use pilothouse_object::ObjectKey;
-use pilothouse_plugin::Limits;
 use pilothouse_tests::guests;
+
+use super::warm_call::warm_call;
 
 const ROUNDS: usize = 15;
 const CALLS: u64 = 200_000;
@@ -22,12 +23,14 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     })?;
     let stored = concat!(env!("CARGO_MANIFEST_DIR"), "/../contract/0.1/noop.wasm");
     let stored = std::fs::read(stored).with_context(|| stored.to_owned())?;
+    let key = ObjectKey::new(Some("default"), "a-name-of-usual-length-5d4f8c7b9-x2x4z")?;
     let (mut new, mut old) = (Vec::new(), Vec::new());
     runtime.block_on(async {
         let before = engine.prepare(stored).await?;
         let after = engine.prepare(std::fs::read(guests::wasm("noop")?)?).await?;
         for round in 0..=ROUNDS {
-            let (was, is) = (nanoseconds(&before).await?, nanoseconds(&after).await?);
+            let was = warm_call(&before, Arc::new(Nothing), &key, CALLS).await?;
+            let is = warm_call(&after, Arc::new(Nothing), &key, CALLS).await?;
             // The first round is for warming up.
             if round > 0 {
                 old.push(was);
@@ -49,18 +52,4 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let cheaper = 100.0 * (was - is) / was;
     report.bound(&format!("{what}: cheaper than with 0.1"), "%", Better::Higher, &mut [cheaper], Some(15.0));
     Ok(())
-}
-
-/// CPU time of a call.
-async fn nanoseconds(code: &Code) -> anyhow::Result<f64> {
-    let key = ObjectKey::new(Some("default"), "a-name-of-usual-length-5d4f8c7b9-x2x4z")?;
-    let mut instance = Instance::new(code, Arc::new(Nothing), Limits::default()).await?;
-    let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
-    let began = usage::cpu();
-    for call in 0..CALLS {
-        let outcome = instance.reconcile(&request, call).await?;
-        anyhow::ensure!(outcome.is_ok(), "the guest failed: {outcome:?}");
-    }
-    #[allow(clippy::cast_precision_loss, reason = "a figure")]
-    Ok((usage::cpu() - began).as_nanos() as f64 / CALLS as f64)
 }

@@ -3,6 +3,8 @@
 //! `cargo bench -p pilothouse-bench --bench road` runs all parts; a word after `--` runs those whose name contains it (`latency`,
 //! `throughput`, `memory`, `wake`).
 
+#[path = "../shared/first_call.rs"]
+mod first_call;
 mod latency;
 mod memory;
 #[path = "../shared/plugins.rs"]

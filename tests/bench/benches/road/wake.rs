@@ -3,13 +3,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use pilothouse_bench::{Better, Report, quantile};
-use pilothouse_engine::{Code, Compiler, Engine, EngineOptions, Instance, Nothing, ReasonSet, Request};
+use pilothouse_engine::{Compiler, Engine, EngineOptions, Nothing};
 use pilothouse_object::ObjectKey;
-use pilothouse_plugin::Limits;
 
+use super::first_call::first_call;
 use super::memory::PLUGINS;
 
 const ROUNDS: usize = 5;
@@ -37,12 +36,14 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         }
         anyhow::Ok(plugins)
     })?;
+    let key = ObjectKey::new(Some("default"), "a")?;
     let (mut p50, mut p99) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let mut wakes = runtime.block_on(async {
             let mut wakes = Vec::with_capacity(PLUGINS);
             for code in &plugins {
-                wakes.push(wake(code).await? * 1e3);
+                let (_, took) = first_call(code, Arc::new(Nothing), &key).await?;
+                wakes.push(took * 1e3);
             }
             anyhow::Ok(wakes)
         })?;
@@ -52,17 +53,4 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     report.bound("wake of an unloaded plugin, 1,000 in turn, p50", "ms", Better::Lower, &mut p50, Some(0.5));
     report.bound("wake of an unloaded plugin, 1,000 in turn, p99", "ms", Better::Lower, &mut p99, Some(2.0));
     Ok(())
-}
-
-async fn wake(code: &Code) -> anyhow::Result<f64> {
-    let key = ObjectKey::new(Some("default"), "a")?;
-    let began = Instant::now();
-    let mut instance = Instance::new(code, Arc::new(Nothing), Limits::default()).await?;
-    let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
-    let outcome = instance.reconcile(&request, 1).await?;
-    let took = began.elapsed().as_secs_f64();
-    anyhow::ensure!(outcome.is_ok(), "the guest failed: {outcome:?}");
-    drop(instance);
-    code.unload();
-    Ok(took)
 }
