@@ -28,7 +28,7 @@ test:
 full seed=`od -An -N4 -tu4 /dev/urandom | tr -d ' '`:
     PILOTHOUSE_FULL=1 PILOTHOUSE_SEED={{seed}} PROPTEST_RNG_SEED={{seed}} PILOTHOUSE_STEPS=20000 cargo test --workspace
 
-# Figures of docs/benchmarks.md with the profile that is shipped, of `all` or by the name of the benchmark: cache, client, contract, events, fleet, isolation, narrow, recorder, rest, road, server, workqueue.
+# Figures of docs/benchmarks.md with the profile that is shipped, of `all` or by the name of the benchmark: cache, client, contract, events, fleet, isolation, languages, narrow, recorder, rest, road, server, workqueue.
 bench name *args:
     cargo bench --workspace --profile dist --bench {{ if name == "all" { "'*'" } else { name } }} -- {{args}}
 

@@ -22,15 +22,21 @@ struct Chart {
     ours: &'static str,
 }
 
+const fn languages(file: &'static str, scenario: &'static str) -> Chart {
+    Chart { file, benchmark: "languages", scenario, ours: "rust" }
+}
+
 const fn fleet(file: &'static str, scenario: &'static str) -> Chart {
     Chart { file, benchmark: "fleet", scenario, ours: "Pilothouse" }
 }
 
-const CHARTS: [Chart; 4] = [
+const CHARTS: [Chart; 6] = [
     fleet("memory-1000.svg", "1000 controllers: memory at rest"),
     fleet("memory-100.svg", "100 controllers: memory at rest"),
     fleet("cpu-100.svg", "100 controllers: CPU until all have reconciled all"),
     fleet("event-100.svg", "100 controllers: CPU of an event"),
+    languages("languages-call.svg", "a warm call that writes nothing"),
+    languages("languages-wake.svg", "wake of an unloaded plugin, first call included"),
 ];
 
 /// Where the charts are kept.
@@ -80,7 +86,7 @@ fn svg(chart: &Chart, path: &Path) -> anyhow::Result<Result<String, String>> {
         }
         Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
     };
-    let File { machine, rows } =
+    let File { machine, rows, .. } =
         serde_json::from_slice(&text).with_context(|| format!("{} is no file of figures", path.display()))?;
     let Some(row) = rows.iter().find(|row| row.scenario == chart.scenario) else {
         return Ok(Err(format!("{} has no scenario {:?}", path.display(), chart.scenario)));

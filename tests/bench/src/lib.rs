@@ -73,6 +73,13 @@ pub struct Row {
     pub command: String,
 }
 
+/// What could not be measured.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Skipped {
+    scenario: String,
+    reason: String,
+}
+
 /// Where and when figures were taken.
 #[derive(Debug, Serialize, Deserialize)]
 struct Machine {
@@ -87,6 +94,9 @@ struct Machine {
 struct File<'a> {
     machine: Machine,
     rows: Cow<'a, [Row]>,
+    /// Absent in files of before.
+    #[serde(default)]
+    skipped: Cow<'a, [Skipped]>,
 }
 
 /// The figures of one run.
@@ -95,6 +105,7 @@ pub struct Report {
     name: String,
     command: String,
     rows: Vec<Row>,
+    skipped: Vec<Skipped>,
 }
 
 /// The middle of some values.
@@ -113,7 +124,7 @@ pub fn quantile(values: &mut [f64], fraction: f64) -> f64 {
 impl Report {
     /// A report of a crate's bench; `command` repeats it.
     pub fn new(name: &str, command: &str) -> Report {
-        Report { name: name.to_owned(), command: command.to_owned(), rows: Vec::new() }
+        Report { name: name.to_owned(), command: command.to_owned(), rows: Vec::new(), skipped: Vec::new() }
     }
 
     /// Adds a figure that is held against a bound.
@@ -170,6 +181,13 @@ impl Report {
         self.rows.push(row);
     }
 
+    /// Adds a line instead of figures: what could not be measured on this machine, and why.
+    #[allow(clippy::print_stdout, reason = "a bench's result")]
+    pub fn skip(&mut self, scenario: &str, reason: &str) {
+        println!("{scenario:<66} not measured: {reason}");
+        self.skipped.push(Skipped { scenario: scenario.to_owned(), reason: reason.to_owned() });
+    }
+
     /// Writes the report and prints its path.
     ///
     /// # Errors
@@ -190,7 +208,11 @@ impl Report {
     }
 
     fn json(&self) -> anyhow::Result<Vec<u8>> {
-        let file = File { machine: machine(), rows: Cow::Borrowed(&self.rows) };
+        let file = File {
+            machine: machine(),
+            rows: Cow::Borrowed(&self.rows),
+            skipped: Cow::Borrowed(&self.skipped),
+        };
         Ok(serde_json::to_vec_pretty(&file)?)
     }
 }
@@ -296,6 +318,20 @@ mod tests {
         report.versus("x", "ns", Better::Lower, &mut [2.0], peers(), Aim::Value(1.0));
         let rows: Vec<_> = report.rows.iter().map(|row| (row.ratio, row.met)).collect();
         assert_eq!(rows, [(Some(2.0), Some(true)), (Some(2.0), Some(false)), (Some(2.0), Some(false))]);
+    }
+
+    #[test]
+    fn what_was_skipped_is_in_the_file_with_its_reason() {
+        let mut report = Report::new("a", "b");
+        report.bound("measured", "ns", Better::Lower, &mut [2.0], None);
+        report.skip("python", "`python3` is not on the PATH");
+        let text = report.json().unwrap();
+        let File { rows, skipped, .. } = serde_json::from_slice(&text).unwrap();
+        assert_eq!((rows.len(), skipped.len()), (1, 1));
+        assert_eq!(
+            (skipped[0].scenario.as_str(), &*skipped[0].reason),
+            ("python", "`python3` is not on the PATH")
+        );
     }
 
     #[test]

@@ -59,9 +59,15 @@ impl Tool {
                 "tests that run kubectl (it is also a part of the kube-apiserver that Go builds)"
             }
             Tool::Valgrind => "the count of the work queue's instructions",
-            Tool::Python => "the test at full length of the plugin in Python",
-            Tool::Node => "the test at full length of the plugin in JavaScript",
-            Tool::C => "the test at full length of the plugin in C",
+            Tool::Python => {
+                "the test at full length of the plugin in Python, and its figures in the benchmark `languages`"
+            }
+            Tool::Node => {
+                "the test at full length of the plugin in JavaScript, and its figures in the benchmark `languages`"
+            }
+            Tool::C => {
+                "the test at full length of the plugin in C, and its figures in the benchmark `languages`"
+            }
         }
     }
 
