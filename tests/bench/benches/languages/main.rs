@@ -3,7 +3,8 @@
 //! function without a guest as well.
 //!
 //! `cargo bench -p pilothouse-bench --bench languages` measures all that can be built here; a word after `--` Rust and the
-//! language of that name (`python`, `javascript`, `c`). A language whose tools are missing is named in the table and in the JSON file.
+//! language of that name (`python`, `javascript`, `c`). A language whose tools are missing is named in the table and in the
+//! JSON file.
 //! `--small` shows quickly that everything works; its figures mean nothing.
 
 #[path = "../shared/first_call.rs"]
