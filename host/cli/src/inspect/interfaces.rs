@@ -57,6 +57,7 @@ impl Interfaces {
     }
 
     /// The imports of WASI.
+    #[cfg(feature = "dev")]
     pub(crate) fn of_wasi(&self) -> Vec<&str> {
         self.imports.iter().map(|import| &*import.name).filter(|name| name.starts_with("wasi:")).collect()
     }
