@@ -29,8 +29,8 @@ impl<'a> DefaultKind<'a> {
         Self { gvk, type_meta: OnceCell::new() }
     }
 
-    /// How much of such an object of a trusted sender is validated. A Secret is validated as a whole: whoever masks its values
-    /// must find them.
+    /// How much of such an object of a trusted sender is validated. A Secret is validated as a whole: the code that masks
+    /// its values must find them.
     pub(crate) fn trusted_validation(&self) -> Validation {
         let Gvk { group, version, kind } = &*self.gvk;
         match (group.as_str(), version.as_str(), kind.as_str()) {

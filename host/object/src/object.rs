@@ -52,8 +52,8 @@ pub struct Object {
 #[derive(Clone)]
 pub struct Held {
     copy: Repr,
-    /// A copy of the resource version, if it has at most 15 bytes: whoever reads the versions of many objects follows no
-    /// pointer, and meets no writer that counts references.
+    /// A copy of the resource version, if it has at most 15 bytes: reading the versions of many objects follows no
+    /// pointers, and meets no writer that counts references.
     version: ShortText,
 }
 
@@ -120,7 +120,7 @@ impl Object {
     /// Of the value of another field only the end is looked for, which is several times faster. A Secret is validated as a
     /// whole.
     ///
-    /// A value that is not JSON stays in the text. Whoever parses it gets an error of the parser; a pointer into it finds no
+    /// A value that is not JSON stays in the text. The code that parses it gets an error; a pointer into it finds no
     /// value, or a text that is not JSON. The header, and with it the key, never comes from inside such a value.
     ///
     /// # Errors

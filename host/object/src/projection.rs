@@ -6,7 +6,7 @@
 //!
 //! Invariants: every pointer of the set selects the same values before and after; arrays keep their length, so an index
 //! selects the same element; applying a projection twice has the same result as once. A value that is not JSON, which only
-//! the text of a trusted sender can have, is kept as it is where a pointer leads into it: whoever parses it gets the error.
+//! the text of a trusted sender can have, is kept as it is where a pointer leads into it: the code that parses it gets the error.
 //!
 //! The informer factory applies projections while decoding. It uses the [`union`](Projection::union) of the projections
 //! that its users requested.
