@@ -85,6 +85,25 @@ fn an_object_and_its_index_entries_change_as_one() {
 }
 
 #[test]
+fn an_update_of_the_values_in_one_index_keeps_those_in_the_others() {
+    let indexer = filled([]);
+    let shapes = IndexFn::path("/data/shapes/[*]".parse().unwrap());
+    indexer.add_indexer("colour", by_colour()).unwrap();
+    indexer.add_indexer("shape", shapes).unwrap();
+    let both = |version: &str, colour: &str, shape: &str| {
+        let data = json!({"data": {"colours": [colour], "shapes": [shape]}});
+        indexer.apply([Delta::Updated(with("a/x", version, data))], None);
+        let found = [("colour", colour), ("shape", shape)]
+            .map(|(index, value)| keys(indexer.by_index(index, value).unwrap()));
+        assert_eq!(found, [["a/x"], ["a/x"]], "{version}");
+        indexer.check();
+    };
+    both("1", "red", "round");
+    both("2", "blue", "round");
+    both("3", "blue", "square");
+}
+
+#[test]
 fn values_that_nobody_has_any_more_are_removed() {
     let indexer = filled([colour("a/x", "1", json!(["red"]))]);
     indexer.add_indexer("colour", by_colour()).unwrap();
