@@ -35,6 +35,12 @@ impl Process {
         })
     }
 
+    /// Its number in the system.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The next line.
     ///
     /// # Errors

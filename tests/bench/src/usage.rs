@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Processor time of this process, user and system, of all its threads.
@@ -15,7 +16,18 @@ pub fn cpu() -> Duration {
 /// there is no such line.
 #[must_use]
 pub fn kilobytes(file: &str, name: &str) -> f64 {
-    let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
+    kilobytes_of(std::process::id(), file, name).unwrap_or_default()
+}
+
+/// The same of another process.
+///
+/// # Errors
+/// When the process has ended, or its file has no such line.
+pub fn kilobytes_of(pid: u32, file: &str, name: &str) -> anyhow::Result<f64> {
+    let path = format!("/proc/{pid}/{file}");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or_default()
+    let number =
+        line.with_context(|| format!("{path} has no line {name}"))?.trim().trim_end_matches("kB").trim();
+    number.parse().with_context(|| format!("{name} in {path} is {number:?}"))
 }

@@ -12,6 +12,7 @@ use pilothouse_bench::{Aim, Better, Peer, Process, ReplayServer, Report};
 use pilothouse_tests::plugins::Manifest;
 use pilothouse_tests::{Host, guests};
 
+use crate::memory::Memory;
 use crate::peers::{self, Usage};
 use crate::{PATIENCE, objects, ours};
 
@@ -19,6 +20,9 @@ use crate::{PATIENCE, objects, ours};
 const RATES: [(usize, usize); 4] = [(100, 1_000), (200, 2_000), (1_000, 10_000), (10_000, 50_000)];
 
 const PLUGIN: &str = "event-latency";
+
+/// What no controller can be faster than: it reads the watch and looks for the annotation in the bytes.
+const RAW: &str = "raw reader";
 
 /// Of the events of one rate.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +82,7 @@ impl Controller {
             Self::Peer(process) => {
                 let before: Usage = process.ask("reset")?;
                 server.emit(rate, count)?;
-                rests(|| process.ask::<Usage>("usage").map(|usage| usage.objects))?;
+                rests(|| process.ask::<Usage>("usage").map(|usage| usage.events))?;
                 let Usage { cpu_us, p50_us, p99_us, p999_us, .. } = process.ask("usage")?;
                 let cpu = (cpu_us - before.cpu_us) / count as f64;
                 Ok(Figures { p50: p50_us, p99: p99_us, p999: p999_us, cpu })
@@ -92,12 +96,13 @@ pub(crate) fn million(report: &mut Report) -> anyhow::Result<()> {
     let mut server = ReplayServer::start(objects())?;
     let host = start_host(&server)?;
     let calls = || ours::states(&host).map(|(_, calls)| calls);
-    let before = ours::settled(&host)?;
+    let pid = host.process().pid();
+    let before = Memory::settled(pid)?.pss;
     let mut after = Vec::new();
     for _ in 0..10 {
         server.emit(10_000, 100_000)?;
         rests(calls)?;
-        after.push(ours::settled(&host)?);
+        after.push(Memory::settled(pid)?.pss);
         eprintln!("{:.1} MiB after {} events", after[after.len() - 1], after.len() * 100_000);
     }
     let shown = Aim::Shown;
@@ -112,13 +117,15 @@ pub(crate) fn million(report: &mut Report) -> anyhow::Result<()> {
 pub(crate) fn measure(report: &mut Report) -> anyhow::Result<()> {
     let mut server = ReplayServer::start(objects())?;
     let mut all: BTreeMap<&str, Vec<Figures>> = BTreeMap::new();
-    let starts: [(&str, Start); 3] = [
+    let starts: [(&str, Start); 4] = [
         ("Pilothouse", |server| start_host(server).map(Controller::Ours)),
+        (RAW, |server| Controller::peer(peers::start_raw_reader(server)?)),
         ("controller-runtime", |server| Controller::peer(peers::start_controller_runtime(server, 1)?)),
         ("kube-rs", |server| Controller::peer(peers::start_kube_rs(server)?)),
     ];
     for (name, start) in starts {
         let mut controller = start(&server)?;
+        server.wait_for("one watch", PATIENCE, |stats| stats.open == 1)?;
         for rate in RATES {
             let figures = controller.measure(&mut server, rate).with_context(|| name.to_owned())?;
             eprintln!("{name}, {} events a second: {figures:.1?}", rate.0);
@@ -126,6 +133,7 @@ pub(crate) fn measure(report: &mut Report) -> anyhow::Result<()> {
         }
     }
     let ours = all.remove("Pilothouse").unwrap_or_default();
+    let raw = all.remove(RAW).unwrap_or_default();
     for (at, (rate, _)) in RATES.into_iter().enumerate() {
         let mut row = |what: &str, of: fn(&Figures) -> f64, aim| {
             let peers: Vec<Peer<'_>> =
@@ -139,6 +147,13 @@ pub(crate) fn measure(report: &mut Report) -> anyhow::Result<()> {
         row("event to reconcile, p99.9", |figures| figures.p999, Aim::Shown);
         let aim = if rate == 1_000 { Aim::Ratio(3.0) } else { Aim::Shown };
         row("CPU of an event", |figures| figures.cpu, aim);
+        let mut floor = |what: &str, of: fn(&Figures) -> f64| {
+            let scenario = format!("{rate} events a second: {RAW}, {what}");
+            report.bound(&scenario, "µs", Better::Lower, &mut [of(&raw[at])], None);
+        };
+        floor("p50", |figures| figures.p50);
+        floor("p99", |figures| figures.p99);
+        floor("CPU of an event", |figures| figures.cpu);
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 //! Of N processes ten are run, and the figures multiplied; of one process, that one.
 
 mod events;
+mod memory;
 mod ours;
 mod peers;
 
@@ -14,6 +15,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use pilothouse_bench::{Aim, Better, ReplayServer, Report};
+
+use crate::memory::Memory;
 
 /// Pods; `--small` shows with few that the bench works.
 fn objects() -> usize {
@@ -30,16 +33,21 @@ const PATIENCE: Duration = Duration::from_secs(1_800);
 /// How controllers fare that have reconciled all pods.
 #[derive(Debug, Clone, Copy)]
 struct Figures {
-    /// Proportional set size at rest, in MiB.
-    rest: f64,
+    /// After the start: each plugin has a warm instance.
+    warm: Memory,
+    /// When nothing has happened for longer than a host keeps instances. Of a peer it is the same as after the start, once its
+    /// freed memory was given back.
+    rest: Memory,
     /// The largest resident set since the start, in MiB.
     peak: f64,
     /// CPU time from the start until each controller had reconciled each pod, in seconds.
     cpu: f64,
     /// The same by the clock.
     wall: f64,
-    /// CPU time of one event, in microseconds.
+    /// CPU time of one of some events that come one after the other, in microseconds.
     event: f64,
+    /// CPU time of one event after rest, in microseconds. Not of peers, which drop nothing at rest.
+    wake: Option<f64>,
     /// Watches of pods on the server.
     watches: f64,
 }
@@ -48,11 +56,13 @@ impl Figures {
     /// The figures of so many times as many processes.
     fn times(self, factor: f64) -> Self {
         Self {
-            rest: self.rest * factor,
+            warm: self.warm.times(factor),
+            rest: self.rest.times(factor),
             peak: self.peak * factor,
             cpu: self.cpu * factor,
             wall: self.wall * factor,
             event: self.event * factor,
+            wake: self.wake.map(|wake| wake * factor),
             watches: self.watches * factor,
         }
     }
@@ -61,8 +71,11 @@ impl Figures {
 /// A figure: its name, unit and field.
 type Measure = (&'static str, &'static str, fn(&Figures) -> f64);
 
-const MEASURES: [Measure; 6] = [
-    ("memory at rest", "MiB", |figures| figures.rest),
+const MEASURES: [Measure; 9] = [
+    ("memory at rest", "MiB", |figures| figures.rest.pss),
+    ("anonymous memory at rest", "MiB", |figures| figures.rest.anonymous),
+    ("memory after the start", "MiB", |figures| figures.warm.pss),
+    ("anonymous memory after the start", "MiB", |figures| figures.warm.anonymous),
     ("peak memory", "MiB", |figures| figures.peak),
     ("CPU until all have reconciled all", "s", |figures| figures.cpu),
     ("time until all have reconciled all", "s", |figures| figures.wall),
@@ -102,6 +115,10 @@ fn measure(report: &mut Report, controllers: usize, on_one_manager: bool) -> any
             let scenario = format!("{controllers} controllers: {what}");
             report.versus(&scenario, unit, Better::Lower, &mut [of(&ours)], peers, aim(controllers, &what));
         }
+    }
+    for (kind, mut ours) in [("", ours), (", compressed", compressed)] {
+        let scenario = format!("{controllers} controllers: CPU of an event after rest{kind}");
+        report.bound(&scenario, "µs", Better::Lower, ours.wake.as_mut_slice(), None);
     }
     Ok(())
 }

@@ -5,11 +5,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use pilothouse_bench::ReplayServer;
+use pilothouse_bench::usage::kilobytes_of;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::Manifest;
 use pilothouse_tests::{Host, guests};
 
+use crate::memory::Memory;
 use crate::{EVENTS, Figures, PATIENCE, RATE, objects};
+
+/// Longer than a host keeps an instance that has nothing to do (`--idle-ttl`).
+const IDLE: Duration = Duration::from_secs(40);
 
 /// The name in the data of the component.
 const NAME: &str = "pod-reader-000000";
@@ -37,15 +42,22 @@ pub(crate) fn measure(
     };
     until(controllers * objects())?;
     let (wall, cpu) = (began.elapsed().as_secs_f64(), host.cpu_time()?.as_secs_f64());
-    let peak = kilobytes(&host, "status", "VmHWM:")?;
-    let rest = settled(&host)?;
+    let pid = host.process().pid();
+    let peak = kilobytes_of(pid, "status", "VmHWM")? / 1024.0;
+    let warm = Memory::settled(pid)?;
     let watches = server.stats()?.open as f64;
-    let (_, calls) = states(&host)?;
-    let before = host.cpu_time()?;
-    server.emit(RATE, EVENTS)?;
-    until(calls + controllers * EVENTS)?;
-    let event = (host.cpu_time()? - before).as_secs_f64() * 1e6 / EVENTS as f64;
-    Ok(Figures { rest, peak, cpu, wall, event, watches })
+    let mut event = |count: usize| {
+        let (_, calls) = states(&host)?;
+        let before = host.cpu_time()?;
+        server.emit(RATE, count)?;
+        until(calls + controllers * count)?;
+        anyhow::Ok((host.cpu_time()? - before).as_secs_f64() * 1e6 / count as f64)
+    };
+    let each = event(EVENTS)?;
+    std::thread::sleep(IDLE);
+    let rest = Memory::settled(pid)?;
+    let wake = event(1)?;
+    Ok(Figures { warm, rest, peak, cpu, wall, event: each, wake: Some(wake), watches })
 }
 
 pub(crate) fn options(server: &ReplayServer, folder: &Path) -> HostOptions {
@@ -89,26 +101,4 @@ pub(crate) fn states(host: &Host) -> anyhow::Result<(usize, usize)> {
     let running = plugins.iter().filter(|plugin| plugin["state"] == "running").count();
     let calls: u64 = plugins.iter().filter_map(|plugin| plugin["calls"].as_u64()).sum();
     Ok((running, usize::try_from(calls)?))
-}
-
-/// MiB once they no longer fall.
-pub(crate) fn settled(host: &Host) -> anyhow::Result<f64> {
-    let mut last = f64::MAX;
-    loop {
-        // What is measured is what happens in this time.
-        std::thread::sleep(Duration::from_secs(5));
-        let now = kilobytes(host, "smaps_rollup", "Pss:")?;
-        if now > last * 0.995 {
-            return Ok(now.min(last));
-        }
-        last = now;
-    }
-}
-
-/// A line of a file of the process, in MiB.
-fn kilobytes(host: &Host, file: &str, name: &str) -> anyhow::Result<f64> {
-    let path = format!("/proc/{}/{file}", host.process().pid());
-    let text = std::fs::read_to_string(&path).context(path)?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).context("no such line")?;
-    Ok(line.trim().trim_end_matches("kB").trim().parse::<f64>()? / 1024.0)
 }

@@ -8,6 +8,7 @@ use anyhow::ensure;
 use pilothouse_bench::{Process, ReplayServer, peers};
 use serde::Deserialize;
 
+use crate::memory::Memory;
 use crate::{EVENTS, Figures, PATIENCE, RATE, objects};
 
 /// What a process says of itself.
@@ -15,10 +16,11 @@ use crate::{EVENTS, Figures, PATIENCE, RATE, objects};
 pub(crate) struct Usage {
     pub(crate) cpu_us: f64,
     wall_us: f64,
-    pss_kb: f64,
     peak_kb: f64,
     /// Reconciles.
     pub(crate) objects: usize,
+    /// Events that were sent since a reset.
+    pub(crate) events: usize,
     /// How late events came that were sent since a reset.
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
@@ -42,6 +44,12 @@ pub(crate) fn start_controller_runtime(server: &ReplayServer, controllers: usize
     Process::start(command.args(["-objects", &objects().to_string(), "-kubeconfig"]).arg(server.kubeconfig()))
 }
 
+/// A program that reads the watch and does nothing with it.
+pub(crate) fn start_raw_reader(server: &ReplayServer) -> anyhow::Result<Process> {
+    let mut command = Command::new(peers::go()?);
+    Process::start(command.args(["client", "-mode", "raw", "-kubeconfig"]).arg(server.kubeconfig()))
+}
+
 /// Processes of kube-rs with one controller each.
 pub(crate) fn kube_rs(server: &mut ReplayServer, processes: usize) -> anyhow::Result<Figures> {
     let running = (0..processes).map(|_| start_kube_rs(server)).collect::<anyhow::Result<_>>()?;
@@ -62,7 +70,9 @@ fn measure(
     // Garbage is collected twice, and freed memory given back.
     ask(&mut running, "trim")?;
     let settled = ask(&mut running, "trim")?;
+    let memory = Memory::sum(running.iter().map(Process::pid))?;
     let watches = server.stats()?.open as f64;
+    let sum = |usages: &[Usage], of: fn(&Usage) -> f64| usages.iter().map(of).sum::<f64>();
     server.emit(RATE, EVENTS)?;
     let until = Instant::now() + PATIENCE;
     let after = loop {
@@ -74,13 +84,14 @@ fn measure(
         ensure!(Instant::now() < until, "{after:?} after {EVENTS} events");
         thread::sleep(Duration::from_millis(100));
     };
-    let sum = |usages: &[Usage], of: fn(&Usage) -> f64| usages.iter().map(of).sum::<f64>();
     Ok(Figures {
-        rest: sum(&settled, |usage| usage.pss_kb) / 1024.0,
+        warm: memory,
+        rest: memory,
         peak: sum(&started, |usage| usage.peak_kb) / 1024.0,
         cpu: sum(&started, |usage| usage.cpu_us) / 1e6,
         wall: started.iter().map(|usage| usage.wall_us / 1e6).fold(0.0, f64::max),
         event: (sum(&after, |usage| usage.cpu_us) - sum(&settled, |usage| usage.cpu_us)) / EVENTS as f64,
+        wake: None,
         watches,
     })
 }
