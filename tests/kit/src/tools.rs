@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,12 +29,14 @@ pub enum Tool {
     Node,
     /// clang and wit-bindgen.
     C,
+    /// Being root, and the programs that change the root folder.
+    Root,
 }
 
 impl Tool {
     /// All tools.
-    pub const ALL: [Tool; 7] =
-        [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind, Tool::Python, Tool::Node, Tool::C];
+    pub const ALL: [Tool; 8] =
+        [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind, Tool::Python, Tool::Node, Tool::C, Tool::Root];
 
     /// The programs that must be on the PATH.
     pub fn programs(self) -> &'static [&'static str] {
@@ -45,6 +48,7 @@ impl Tool {
             Tool::Python => &["python3"],
             Tool::Node => &["node", "npm"],
             Tool::C => &["clang", "wit-bindgen"],
+            Tool::Root => &["unshare", "mount", "chroot"],
         }
     }
 
@@ -68,6 +72,7 @@ impl Tool {
             Tool::C => {
                 "the test at full length of the plugin in C, and its figures in the benchmark `languages`"
             }
+            Tool::Root => "tests that run the container image's root file system",
         }
     }
 
@@ -83,6 +88,7 @@ impl Tool {
             Tool::Python => "install Python 3 with venv: apt-get install python3-venv",
             Tool::Node => "install Node.js with npm: https://nodejs.org",
             Tool::C => "install what guests/other-languages/c/README.md lists",
+            Tool::Root => "run the tests as root, with util-linux and coreutils",
         }
     }
 
@@ -110,6 +116,9 @@ impl Tool {
                 return missing(reason);
             }
         }
+        if self == Tool::Root && !is_root() {
+            return missing("the user is not root".to_owned());
+        }
         Ok(())
     }
 }
@@ -134,6 +143,10 @@ impl Error for MissingTool {}
 /// Finds the file of a program on a PATH.
 pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
 /// Checks that this Go is new enough, or the toolchain that it downloads for a `go.mod` which requires a newer one.
