@@ -154,7 +154,7 @@ pub fn mount_config_map(config_map: &Value, at: &Path) -> Result<()> {
     }
     let Files { data, binary_data } = Files::deserialize(config_map)?;
     let texts = data.into_iter().map(|(name, text)| anyhow::Ok((name, text.into_bytes())));
-    let binaries = binary_data.into_iter().map(|(name, text)| Ok((name, STANDARD.decode(text)?)));
+    let binaries = binary_data.into_iter().map(|(name, text)| anyhow::Ok((name, STANDARD.decode(text)?)));
     let files: BTreeMap<String, Vec<u8>> = texts.chain(binaries).collect::<Result<_>>()?;
     ensure!(!files.is_empty(), "no files in {config_map}");
     let version = at.join("..version");

@@ -139,13 +139,14 @@ fn a_release_that_could_not_work_is_refused_with_a_remedy() -> Result<()> {
     let plane = ControlPlane::shared(Server::Real)?;
     let overlay = Overlay::new()?;
     overlay.write_rbac(&[])?;
-    for (more, wanted) in [
-        (&["--set", "image.repository="][..], "image.repository is not set"),
+    let cases: [(&[&str], &str); 5] = [
+        (&["--set", "image.repository="], "image.repository is not set"),
         (&["--set", "plugins.volume=null"], "plugins.volume is not set"),
         (&["--set", "serviceAccount=other"], "--service-account other > rbac.yaml"),
         (&["--set", "replica=3"], "additional properties 'replica' not allowed"),
         (&["--set", "lease=hosts"], "lease"),
-    ] {
+    ];
+    for (more, wanted) in cases {
         let finished = install(plane, &overlay, "template", more)?;
         ensure!(!finished.status.success() && finished.stderr.contains(wanted), "{more:?}: {finished:?}");
     }
