@@ -49,14 +49,15 @@ fn remove_and_restore(plane: &ControlPlane, rule: &Rule, asked: &Asked) -> Resul
     };
     let kubectl = |verb: &[&str], more: &[&str]| plane.kubectl(&[verb, &of[..], more].concat());
     let shown: Value = serde_json::from_str(&kubectl(&["get"], &["-o", "json"])?)?;
-    let path = format!("/rules/{}", rule.index);
-    let content = shown.pointer(&path).with_context(|| format!("{path} of {shown}"))?;
-    let patch = |operation: Value| {
-        kubectl(&["patch"], &["--type=json", "--patch", &json!([operation]).to_string()]).map(drop)
+    let all = shown["rules"].as_array().context("no rules")?;
+    let set = |rules: &[Value]| {
+        kubectl(&["patch"], &["--type=merge", "--patch", &json!({"rules": rules}).to_string()]).map(drop)
     };
-    patch(json!({"op": "remove", "path": path}))?;
+    let mut others = all.clone();
+    others.remove(rule.index);
+    set(&others)?;
     poll::until(&format!("{asked:?} to be refused"), SOON, || is_allowed(plane, asked).map(|is| !is))?;
-    patch(json!({"op": "add", "path": path, "value": content}))?;
+    set(all)?;
     poll::until(&format!("{asked:?} to be allowed"), SOON, || is_allowed(plane, asked))
 }
 
