@@ -1,4 +1,4 @@
-//! The container image as `deploy/image.sh` writes it: [`Layout`] reads an OCI layout and checks its digests, [`Contained`]
+//! The container image as `deploy/image.sh` writes it: [`Layout`] reads an OCI layout and checks its digests, [`contained`]
 //! runs its root file system as a container runtime does, without one.
 
 use std::fs;
@@ -130,15 +130,7 @@ fn digest(content: &[u8]) -> String {
     format!("sha256:{hexadecimal}")
 }
 
-/// A root file system that programs run in as in a Pod: read-only, with the user and the entrypoint of the image, with
-/// `/proc`, and with one folder of the test at its own path.
-#[derive(Debug)]
-pub struct Contained {
-    /// A program that runs the entrypoint with its arguments.
-    pub program: PathBuf,
-}
-
-/// Mounts and a new root, for which `$1` is the root file system, `$2` the folder and `$3` the user.
+/// Mounts and a new root, for which `$1` is the root file system, `$2` the folder, `$3` the user and `$4` the entrypoint.
 const RUN: &str = r#"set -eu
 root=$1 folder=$2 user=$3 entrypoint=$4
 shift 4
@@ -150,27 +142,21 @@ mount -o remount,bind,ro "$root"
 exec chroot --userspec="$user" "$root" "$entrypoint" "$@"
 "#;
 
-impl Contained {
-    /// Writes the program into `folder`. It needs [`Tool::Root`](crate::tools::Tool::Root).
-    ///
-    /// # Errors
-    /// When the configuration names no user or no entrypoint, or the file cannot be written.
-    pub fn new(root: &Path, config: &Value, folder: &Path) -> Result<Contained> {
-        let user = config["config"]["User"].as_str().context("no user")?;
-        let entrypoint = config["config"]["Entrypoint"][0].as_str().context("no entrypoint")?;
-        let script = folder.join("run.sh");
-        fs::write(&script, RUN)?;
-        let program = folder.join("contained");
-        fs::write(
-            &program,
-            format!(
-                "#!/bin/sh\nexec unshare --mount --pid --fork --kill-child sh {} {} {} {user} {entrypoint} \"$@\"\n",
-                script.display(),
-                root.display(),
-                folder.display(),
-            ),
-        )?;
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
-        Ok(Contained { program })
-    }
+/// Writes a program into `folder` that runs the entrypoint of an image in its root file system, as in a Pod: read-only, with
+/// the user of the image, with `/proc`, and with `folder` at its own path. It needs
+/// [`Tool::Root`](crate::tools::Tool::Root).
+///
+/// # Errors
+/// When the configuration names no user or no entrypoint, or the files cannot be written.
+pub fn contained(root: &Path, config: &Value, folder: &Path) -> Result<PathBuf> {
+    let user = config["config"]["User"].as_str().context("no user")?;
+    let entrypoint = config["config"]["Entrypoint"][0].as_str().context("no entrypoint")?;
+    let (script, program) = (folder.join("run.sh"), folder.join("contained"));
+    fs::write(&script, RUN)?;
+    let (script, root, folder) = (script.display(), root.display(), folder.display());
+    let unshare = "unshare --mount --pid --fork --kill-child";
+    let run = format!("exec {unshare} sh {script} {root} {folder} {user} {entrypoint} \"$@\"");
+    fs::write(&program, format!("#!/bin/sh\n{run}\n"))?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    Ok(program)
 }

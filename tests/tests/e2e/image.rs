@@ -13,7 +13,7 @@ use pilothouse_testkit::tools::Tool;
 use pilothouse_testkit::{paths, process};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
-use pilothouse_tests::image::{Contained, Layout, script};
+use pilothouse_tests::image::{Layout, contained, script};
 use pilothouse_tests::plugins::{self, Manifest};
 use pilothouse_tests::{Cluster, ControlPlane, Host, full, guests, or_skip};
 use tempfile::TempDir;
@@ -86,9 +86,8 @@ fn the_root_file_system_runs_read_only_and_without_root() -> Result<()> {
         files.sort();
         ensure!(files == ["/etc/ssl/certs/ca-certificates.crt", "/pilothouse"], "{files:?}");
         let (_, config) = layout.image(architecture())?;
-        let contained = Contained::new(&root, &config, folder)?;
-        let done =
-            process::run(Command::new(contained.program).args(["a", "b c"]), "", Duration::from_secs(60))?;
+        let program = contained(&root, &config, folder)?;
+        let done = process::run(Command::new(program).args(["a", "b c"]), "", Duration::from_secs(60))?;
         let wanted = "user 65532\nwrites false\ncertificates true\narguments [\"a\", \"b c\"]\n";
         ensure!(done.stdout == wanted, "{done:?}");
         Ok(())
@@ -230,7 +229,7 @@ fn the_image_of_the_host_runs_a_plugin() -> Result<()> {
             fs::copy(plane.kubeconfig(), &kubeconfig)?;
             fs::set_permissions(&kubeconfig, fs::Permissions::from_mode(0o644))?;
             let (_, config) = layout.image(architecture())?;
-            let program = Contained::new(&root, &config, folder)?.program;
+            let program = contained(&root, &config, folder)?;
             let options =
                 HostOptions { dir: Some(dir), program: Some(program), ..HostOptions::new(kubeconfig) };
             let host = Host::start(options)?;
