@@ -5,7 +5,6 @@
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,7 +28,7 @@ pub enum Tool {
     Node,
     /// clang and wit-bindgen.
     C,
-    /// Being root, and the programs that change the root folder.
+    /// The right to mount, which root has except in most containers, and the programs that use it.
     Root,
 }
 
@@ -88,7 +87,7 @@ impl Tool {
             Tool::Python => "install Python 3 with venv: apt-get install python3-venv",
             Tool::Node => "install Node.js with npm: https://nodejs.org",
             Tool::C => "install what guests/other-languages/c/README.md lists",
-            Tool::Root => "run the tests as root, with util-linux and coreutils",
+            Tool::Root => "run the tests as a root that may mount, with util-linux and coreutils",
         }
     }
 
@@ -110,14 +109,14 @@ impl Tool {
             let Some(found) = find(program, path) else {
                 return missing(format!("`{program}` is not on the PATH"));
             };
-            if self == Tool::Go
-                && let Err(reason) = check_go(&found)
-            {
+            let checked = match (self, *program) {
+                (Tool::Go, _) => check_go(&found),
+                (Tool::Root, "unshare") => check_mounts(&found),
+                _ => Ok(()),
+            };
+            if let Err(reason) = checked {
                 return missing(reason);
             }
-        }
-        if self == Tool::Root && !is_root() {
-            return missing("the user is not root".to_owned());
         }
         Ok(())
     }
@@ -145,8 +144,14 @@ pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+/// Checks that this process may have mounts of its own.
+fn check_mounts(unshare: &Path) -> Result<(), String> {
+    let answer = Command::new(unshare).args(["--mount", "--pid", "--fork", "true"]).output();
+    let answer = answer.map_err(|error| format!("`unshare` cannot be run ({error})"))?;
+    if answer.status.success() {
+        return Ok(());
+    }
+    Err(format!("mounts are not permitted: {}", String::from_utf8_lossy(&answer.stderr).trim()))
 }
 
 /// Checks that this Go is new enough, or the toolchain that it downloads for a `go.mod` which requires a newer one.
