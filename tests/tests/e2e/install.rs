@@ -75,11 +75,11 @@ fn the_documented_installation_is_refused_nothing_and_needs_every_rule() -> Resu
     let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
     let overlay = Overlay::new()?;
     overlay.write_rbac(&[])?;
-    let (dir, base) = (overlay.dir(), repository().join("deploy/monitoring"));
+    let (dir, kustomization) = (overlay.dir(), repository().join("deploy/monitoring"));
     plane.kubectl(&["apply", "--server-side", "-k", &dir.to_string_lossy()])?;
     cluster.namespace(MONITORING)?;
     // The role of Prometheus; the definitions of its operator are not here.
-    let monitoring = plane.kubectl(&["kustomize", &base.to_string_lossy()])?;
+    let monitoring = plane.kubectl(&["kustomize", &kustomization.to_string_lossy()])?;
     for object in objects(&monitoring)? {
         if object["apiVersion"] == "rbac.authorization.k8s.io/v1" {
             plane.kubectl_with(&["apply", "--server-side", "-f", "-"], &object.to_string())?;
@@ -94,6 +94,9 @@ fn the_documented_installation_is_refused_nothing_and_needs_every_rule() -> Resu
     privileged["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
     let denied = format!("{:#}", admit(plane, &privileged).err().context("the level is not enforced")?);
     ensure!(denied.contains("violates PodSecurity \"restricted"), "{denied}");
+    // The level does not ask for it.
+    let container = container(&deployment)?;
+    ensure!(container["securityContext"]["readOnlyRootFilesystem"] == true, "{container}");
 
     // Two hosts, as kubelets start them.
     cluster.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "install-node"}}))?;

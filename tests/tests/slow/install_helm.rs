@@ -1,5 +1,6 @@
-//! The installation with Helm, on a real API server: installed, upgraded with fewer rights, rolled back and uninstalled; what
-//! the chart refuses; and that `deploy/` is what the chart makes. At full length only: Helm is built for it.
+//! The installation with Helm, on a real API server: installed, upgraded with other rights, rolled back and uninstalled.
+//! Without a server: what the chart refuses, and that `deploy/` is what the chart makes. At full length only, since Helm is
+//! built for it.
 
 use std::fs;
 use std::process::Command;
@@ -13,13 +14,10 @@ use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::go_program::HELM;
 use pilothouse_tests::install::{NAME, NAMESPACE, Overlay};
 use pilothouse_tests::plugins::Manifest;
-use pilothouse_tests::{Cluster, ControlPlane, guests};
+use pilothouse_tests::{Cluster, ControlPlane, full, guests, or_skip};
 
 pilothouse_tests::on_the_real_server!(
-    full:
-    a_release_is_installed_upgraded_rolled_back_and_uninstalled,
-    a_release_that_could_not_work_is_refused_with_a_remedy,
-    the_manifests_for_kustomize_are_what_the_chart_makes,
+    full: a_release_is_installed_upgraded_rolled_back_and_uninstalled
 );
 
 /// Time limit of a command.
@@ -38,7 +36,7 @@ fn helm(plane: Option<&ControlPlane>, overlay: &Overlay, args: &[&str]) -> Resul
 }
 
 /// The command of docs/install.md, and further arguments.
-fn install(plane: &ControlPlane, overlay: &Overlay, verb: &str, more: &[&str]) -> Result<Finished> {
+fn install(plane: Option<&ControlPlane>, overlay: &Overlay, verb: &str, more: &[&str]) -> Result<Finished> {
     let chart = "../pilothouse/charts/pilothouse";
     let args = [
         verb,
@@ -51,7 +49,7 @@ fn install(plane: &ControlPlane, overlay: &Overlay, verb: &str, more: &[&str]) -
         "--set-file",
         "rbac=rbac.yaml",
     ];
-    helm(Some(plane), overlay, &[&args, more].concat())
+    helm(plane, overlay, &[&args, more].concat())
 }
 
 /// The plugin works in another namespace from now on.
@@ -97,7 +95,7 @@ fn a_release_is_installed_upgraded_rolled_back_and_uninstalled() -> Result<()> {
         anyhow::Ok(finished.stdout)
     };
     work_in(&overlay, WORK[0])?;
-    let said = done(install(&plane, &overlay, "install", &[])?)?;
+    let said = done(install(Some(&plane), &overlay, "install", &[])?)?;
     ensure!(said.contains("kubectl rollout status deployment/pilothouse -n pilothouse"), "{said}");
     ensure!(roles(&plane)? == [WORK[0], NAMESPACE]);
     let pods = || -> Result<Vec<String>> {
@@ -113,7 +111,7 @@ fn a_release_is_installed_upgraded_rolled_back_and_uninstalled() -> Result<()> {
 
     // A newer version with other plugins: the Role that nobody needs goes, and a Pod of the new version comes first.
     work_in(&overlay, WORK[1])?;
-    done(install(&plane, &overlay, "upgrade", &["--set", "image.tag=0.2.0"])?)?;
+    done(install(Some(&plane), &overlay, "upgrade", &["--set", "image.tag=0.2.0"])?)?;
     ensure!(roles(&plane)? == [WORK[1], NAMESPACE]);
     poll::until("a Pod of the new version beside two old ones", SOON, || {
         let mut images = pods()?;
@@ -135,8 +133,12 @@ fn a_release_is_installed_upgraded_rolled_back_and_uninstalled() -> Result<()> {
     Ok(())
 }
 
+#[test]
 fn a_release_that_could_not_work_is_refused_with_a_remedy() -> Result<()> {
-    let plane = ControlPlane::shared(Server::Real)?;
+    full::only(|| or_skip(refused_releases))
+}
+
+fn refused_releases() -> Result<()> {
     let overlay = Overlay::new()?;
     overlay.write_rbac(&[])?;
     let cases: [(&[&str], &str); 5] = [
@@ -147,7 +149,7 @@ fn a_release_that_could_not_work_is_refused_with_a_remedy() -> Result<()> {
         (&["--set", "lease=hosts"], "lease"),
     ];
     for (more, wanted) in cases {
-        let finished = install(plane, &overlay, "template", more)?;
+        let finished = install(None, &overlay, "template", more)?;
         ensure!(!finished.status.success() && finished.stderr.contains(wanted), "{more:?}: {finished:?}");
     }
     let chart = "../pilothouse/charts/pilothouse";
@@ -155,14 +157,19 @@ fn a_release_that_could_not_work_is_refused_with_a_remedy() -> Result<()> {
     ensure!(finished.stderr.contains("add --set-file rbac=rbac.yaml"), "{finished:?}");
     // The roles of another namespace would give this release nothing.
     overlay.write_rbac(&["--namespace", "elsewhere"])?;
-    let finished = install(plane, &overlay, "template", &[])?;
+    let finished = install(None, &overlay, "template", &[])?;
     ensure!(finished.stderr.contains("rbac is for the account elsewhere/pilothouse"), "{finished:?}");
     let finished = helm(None, &overlay, &["lint", chart])?;
     ensure!(finished.status.success(), "{finished:?}");
     Ok(())
 }
 
+#[test]
 fn the_manifests_for_kustomize_are_what_the_chart_makes() -> Result<()> {
+    full::only(|| or_skip(rendered_manifests))
+}
+
+fn rendered_manifests() -> Result<()> {
     let folder = tempfile::Builder::new().prefix("render-").tempdir()?;
     let deploy = repository().join("deploy");
     let mut command = Command::new("/bin/sh");
