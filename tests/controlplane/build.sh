@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the control plane for tests: sh build.sh OUTPUT
 #
-# The only place where the build flags stand: the Rust harness (tests/src/controlplane/build.rs) runs this script, and
+# The only place where the build flags stand: the Rust harness (tests/src/go_program.rs) runs this script, and
 # so should people. Another set of compiler flags recompiles all of Kubernetes (about ten minutes of two cores and
 # another 2.8 GB of Go's build cache). Needs Go 1.26 or newer and access to a Go module proxy; no C compiler.
 set -eu

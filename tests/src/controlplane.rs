@@ -1,12 +1,10 @@
 //! [`ControlPlane`]: an API server for tests, with the same interface for two servers: a real etcd and kube-apiserver
 //! as a child process, built from the Go module `tests/controlplane`, and the development server within this process.
 //!
-//! Invariants: the binary is built once per state of its sources, however many test processes use it; a control plane
-//! ends with the test process (the real one because its standard input closes then) and its folder is removed; the API
-//! server keeps its port and data over restarts. All methods block; only [`ControlPlane::client`] needs a tokio
-//! runtime.
+//! Invariants: a control plane ends with the test process (the real one because its standard input closes then) and its
+//! folder is removed; the API server keeps its port and data over restarts. All methods block; only
+//! [`ControlPlane::client`] needs a tokio runtime.
 
-mod binary;
 mod development;
 mod options;
 mod real;
@@ -27,7 +25,9 @@ use pilothouse_client::{Client, ClientOptions};
 use pilothouse_devserver::DevServer;
 use real::Real;
 
+use crate::go_program::CONTROLPLANE;
 use crate::process;
+use crate::tools::Tool;
 use crate::{Proxy, Signal};
 
 /// User agent and field manager of the tests' own client.
@@ -51,14 +51,6 @@ pub struct Status {
     pub apiserver_running: bool,
     /// Whether [`ControlPlane::pause_apiserver`] has stopped the API server.
     pub apiserver_paused: bool,
-}
-
-/// The path of the real control plane's program, which is built if it is not there: for its commands beside `serve`.
-///
-/// # Errors
-/// It cannot be built.
-pub fn binary() -> anyhow::Result<PathBuf> {
-    binary::built()
 }
 
 /// A running control plane. Dropping it ends it.
@@ -264,7 +256,7 @@ impl ControlPlane {
     /// A `kubectl` command as admin, not started yet.
     pub fn kubectl_command(&self, args: &[&str]) -> anyhow::Result<Command> {
         let server = if self.development().is_some() { Server::Development } else { Server::Real };
-        let mut command = binary::kubectl(server)?;
+        let mut command = kubectl(server)?;
         command
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
@@ -286,6 +278,20 @@ impl ControlPlane {
         }
         Err(anyhow!("{}", finished.stderr.trim()).context(finished.status).context(what()))
     }
+}
+
+/// A `kubectl` command: the one in the binary, or for the development server one on the PATH, so that Go is not needed.
+fn kubectl(server: Server) -> anyhow::Result<Command> {
+    if server == Server::Development && !CONTROLPLANE.exists()? {
+        match Tool::Kubectl.require() {
+            Ok(()) => return Ok(Command::new("kubectl")),
+            // Go would build one. Without Go, the error names kubectl, which is easier to install.
+            Err(missing) => Tool::Go.require().map_err(|_| missing)?,
+        }
+    }
+    let mut command = Command::new(CONTROLPLANE.built()?);
+    command.arg("kubectl");
+    Ok(command)
 }
 
 fn name_of(signal: Signal) -> anyhow::Result<&'static str> {

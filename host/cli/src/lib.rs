@@ -25,6 +25,7 @@ mod inspect;
 #[cfg(test)]
 mod log_events;
 mod log_filter;
+mod man;
 #[cfg(feature = "dev")]
 mod new;
 #[cfg(feature = "dev")]
@@ -116,6 +117,8 @@ enum Command {
     Rbac(rbac::Rbac),
     /// Print a script with which a shell completes commands and flags.
     Completions(completions::Completions),
+    /// Write manual pages of this binary and its commands.
+    Man(man::Man),
     /// Compile one component, in a process of its own (started by the host).
     #[command(name = worker::COMMAND, hide = true)]
     Worker(worker::Worker),
@@ -153,6 +156,7 @@ pub fn main() -> ExitCode {
         Command::Compile(compile) => compile.main(),
         Command::Rbac(rbac) => rbac.main(),
         Command::Completions(completions) => completions.main(&Cli::command()),
+        Command::Man(man) => man.main(&Cli::command()),
         Command::Replay(replay) => return replay.main(),
         Command::Worker(worker) => return worker.main(),
     };

@@ -48,10 +48,33 @@ pub fn request_with(
     json: &str,
     timeout: Duration,
 ) -> anyhow::Result<Response> {
-    exchange(method, base, path, json, timeout).with_context(|| format!("{method} {base}{path}"))
+    exchange(method, base, path, "", json, timeout).with_context(|| format!("{method} {base}{path}"))
 }
 
-fn exchange(method: &str, base: &str, path: &str, json: &str, timeout: Duration) -> anyhow::Result<Response> {
+/// As [`request`], with a bearer token.
+///
+/// # Errors
+/// As [`request`].
+pub fn request_as(
+    token: &str,
+    method: &str,
+    base: &str,
+    path: &str,
+    timeout: Duration,
+) -> anyhow::Result<Response> {
+    let header = format!("Authorization: Bearer {token}\r\n");
+    exchange(method, base, path, &header, "", timeout).with_context(|| format!("{method} {base}{path}"))
+}
+
+/// `headers` are whole lines.
+fn exchange(
+    method: &str,
+    base: &str,
+    path: &str,
+    headers: &str,
+    json: &str,
+    timeout: Duration,
+) -> anyhow::Result<Response> {
     let host = base.strip_prefix("http://").context("not an http:// address")?.trim_end_matches('/');
     let address: SocketAddr = host.parse().context("not an IP address with a port")?;
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
@@ -59,8 +82,9 @@ fn exchange(method: &str, base: &str, path: &str, json: &str, timeout: Duration)
     stream.set_write_timeout(Some(timeout))?;
     let content = if json.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     let length = json.len();
-    let head =
-        format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\n{content}Content-Length: {length}\r\n\r\n");
+    let head = format!(
+        "{method} {path} HTTP/1.0\r\nHost: {host}\r\n{headers}{content}Content-Length: {length}\r\n\r\n"
+    );
     stream.write_all((head + json).as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;

@@ -28,12 +28,14 @@ pub enum Tool {
     Node,
     /// clang and wit-bindgen.
     C,
+    /// The right to mount, which root has except in most containers, and the programs that use it.
+    Root,
 }
 
 impl Tool {
     /// All tools.
-    pub const ALL: [Tool; 7] =
-        [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind, Tool::Python, Tool::Node, Tool::C];
+    pub const ALL: [Tool; 8] =
+        [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind, Tool::Python, Tool::Node, Tool::C, Tool::Root];
 
     /// The programs that must be on the PATH.
     pub fn programs(self) -> &'static [&'static str] {
@@ -45,6 +47,7 @@ impl Tool {
             Tool::Python => &["python3"],
             Tool::Node => &["node", "npm"],
             Tool::C => &["clang", "wit-bindgen"],
+            Tool::Root => &["unshare", "mount", "chroot"],
         }
     }
 
@@ -68,6 +71,7 @@ impl Tool {
             Tool::C => {
                 "the test at full length of the plugin in C, and its figures in the benchmark `languages`"
             }
+            Tool::Root => "tests that run the container image's root file system",
         }
     }
 
@@ -83,6 +87,7 @@ impl Tool {
             Tool::Python => "install Python 3 with venv: apt-get install python3-venv",
             Tool::Node => "install Node.js with npm: https://nodejs.org",
             Tool::C => "install what guests/other-languages/c/README.md lists",
+            Tool::Root => "run the tests as a root that may mount, with util-linux and coreutils",
         }
     }
 
@@ -104,9 +109,12 @@ impl Tool {
             let Some(found) = find(program, path) else {
                 return missing(format!("`{program}` is not on the PATH"));
             };
-            if self == Tool::Go
-                && let Err(reason) = check_go(&found)
-            {
+            let checked = match (self, *program) {
+                (Tool::Go, _) => check_go(&found),
+                (Tool::Root, "unshare") => check_mounts(&found),
+                _ => Ok(()),
+            };
+            if let Err(reason) = checked {
                 return missing(reason);
             }
         }
@@ -134,6 +142,16 @@ impl Error for MissingTool {}
 /// Finds the file of a program on a PATH.
 pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Checks that this process may have mounts of its own.
+fn check_mounts(unshare: &Path) -> Result<(), String> {
+    let answer = Command::new(unshare).args(["--mount", "--pid", "--fork", "true"]).output();
+    let answer = answer.map_err(|error| format!("`unshare` cannot be run ({error})"))?;
+    if answer.status.success() {
+        return Ok(());
+    }
+    Err(format!("mounts are not permitted: {}", String::from_utf8_lossy(&answer.stderr).trim()))
 }
 
 /// Checks that this Go is new enough, or the toolchain that it downloads for a `go.mod` which requires a newer one.

@@ -1,7 +1,8 @@
 //! [`Options`] of a control plane, and the flags for `controlplane serve`.
 
-use super::binary;
 use pilothouse_devserver::ControllerSet;
+
+use crate::go_program::CONTROLPLANE;
 
 /// The kind of API server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ impl Server {
     /// [`MissingTool`](crate::tools::MissingTool), for the real server only.
     pub fn require(self) -> anyhow::Result<()> {
         match self {
-            Server::Real => binary::require(),
+            Server::Real => CONTROLPLANE.require(),
             Server::Development => Ok(()),
         }
     }

@@ -9,7 +9,8 @@ use anyhow::Context;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Options, Place, binary};
+use super::{Options, Place};
+use crate::go_program::CONTROLPLANE;
 use crate::process::{Process, Stream};
 use crate::{http, poll};
 
@@ -40,7 +41,7 @@ pub(super) struct Real {
 
 impl Real {
     pub(super) fn start(options: &Options, dir: PathBuf) -> anyhow::Result<(Real, Place)> {
-        let mut command = Command::new(binary::built()?);
+        let mut command = Command::new(CONTROLPLANE.built()?);
         command.arg("serve").arg("--dir").arg(&dir).args(options.args());
         if env::var_os(KEEP).is_none() {
             command.arg("--ephemeral");

@@ -19,6 +19,8 @@ mod examples_controllers;
 mod grants;
 mod guest_events;
 mod host_lifecycle;
+mod image;
+mod install;
 mod isolation_bounds;
 mod isolation_faults;
 mod isolation_imports;

@@ -7,13 +7,12 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use pilothouse_testkit::paths;
 use pilothouse_testkit::poll::SOON;
-use pilothouse_tests::audit::{Event, User};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::Manifest;
+use pilothouse_tests::rbac::{self, needed_rules, refused};
 use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, cli, guests};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 pilothouse_tests::on_the_real_server!(
     a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_them,
@@ -25,102 +24,6 @@ pilothouse_tests::on_both_servers!(the_printed_command_removes_what_is_not_neede
 const HOST: &str = "rbac-host";
 const WORK: &str = "rbac-work";
 const ACCOUNT: &str = "pilothouse";
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Rule {
-    #[serde(default)]
-    api_groups: Vec<String>,
-    #[serde(default)]
-    resources: Vec<String>,
-    #[serde(default)]
-    resource_names: Vec<String>,
-    verbs: Vec<String>,
-    /// Of the Role; empty for a ClusterRole.
-    #[serde(skip)]
-    namespace: String,
-}
-
-/// What is asked of the authorizer for a request.
-#[derive(Debug)]
-struct Asked {
-    verb: String,
-    group: String,
-    resource: String,
-    namespace: String,
-    name: String,
-}
-
-impl Rule {
-    fn allows(&self, asked: &Asked) -> bool {
-        let has = |list: &[String], wanted: &str| list.iter().any(|entry| entry == "*" || entry == wanted);
-        (self.namespace.is_empty() || self.namespace == asked.namespace)
-            && has(&self.verbs, &asked.verb)
-            && has(&self.api_groups, &asked.group)
-            && has(&self.resources, &asked.resource)
-            && (self.resource_names.is_empty() || self.resource_names.contains(&asked.name))
-    }
-}
-
-/// What the authorizer was asked for a request: what it does, and each part of the impersonation.
-fn asked(event: &Event) -> Vec<Asked> {
-    let Some(User { username, groups }) = &event.impersonated_user else {
-        let object = event.object_ref.iter();
-        let asked = object.map(|object| Asked {
-            verb: event.verb.clone(),
-            group: object.api_group.clone(),
-            resource: match &*object.subresource {
-                "" => object.resource.clone(),
-                subresource => format!("{}/{subresource}", object.resource),
-            },
-            namespace: object.namespace.clone(),
-            name: object.name.clone(),
-        });
-        return asked.collect();
-    };
-    let impersonated = |resource: &str, namespace: &str, name: &str| Asked {
-        verb: "impersonate".to_owned(),
-        group: String::new(),
-        resource: resource.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    };
-    let account = username.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
-    let account = account.map(|(namespace, name)| impersonated("serviceaccounts", namespace, name));
-    account.into_iter().chain(groups.iter().map(|group| impersonated("groups", "", group))).collect()
-}
-
-/// The rules of all roles of the host, as the server has them.
-fn rules(plane: &ControlPlane) -> Result<Vec<Rule>> {
-    #[derive(Deserialize)]
-    struct List {
-        items: Vec<Role>,
-    }
-    #[derive(Deserialize)]
-    struct Role {
-        metadata: Metadata,
-        /// None of an aggregated ClusterRole without parts.
-        rules: Option<Vec<Rule>>,
-    }
-    #[derive(Deserialize)]
-    struct Metadata {
-        name: String,
-        #[serde(default)]
-        namespace: String,
-    }
-    let mut found = Vec::new();
-    let name = format!("{HOST}:{ACCOUNT}");
-    for kind in ["clusterroles", "roles"] {
-        let list: List = serde_json::from_str(&plane.kubectl(&["get", kind, "-A", "-o", "json"])?)?;
-        for role in list.items.into_iter().filter(|role| role.metadata.name == name) {
-            let namespace = role.metadata.namespace;
-            found.extend(
-                role.rules.into_iter().flatten().map(|rule| Rule { namespace: namespace.clone(), ..rule }),
-            );
-        }
-    }
-    Ok(found)
-}
 
 /// Fills a plugin directory: examples, and a plugin for each other thing that a host does for one.
 fn fill(folder: &Path) -> Result<Vec<String>> {
@@ -310,15 +213,6 @@ fn a_right_for_some_names_is_for_no_other_object() -> Result<()> {
     Ok(())
 }
 
-/// A kubeconfig with a token of the host's account.
-fn kubeconfig(plane: &ControlPlane, to: &Path) -> Result<()> {
-    let token = plane.kubectl(&["create", "token", ACCOUNT, "-n", HOST])?;
-    let mut config: Value =
-        serde_json::from_str(&plane.kubectl(&["config", "view", "--raw", "--output", "json"])?)?;
-    *config.pointer_mut("/users/0/user").context("no user")? = json!({"token": token.trim()});
-    Ok(fs::write(to, config.to_string())?)
-}
-
 fn a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_them() -> Result<()> {
     let audit = Audit::start(Server::Real)?;
     let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
@@ -350,7 +244,7 @@ fn a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_the
         cluster.config_map(WORK, name)?;
     }
 
-    kubeconfig(plane, &dir.join("kubeconfig"))?;
+    rbac::kubeconfig(plane, (HOST, ACCOUNT), &dir.join("kubeconfig"))?;
     let mut options = HostOptions::new(dir.join("kubeconfig"));
     options.dir = Some(dir.to_owned());
     options.args = ["--leader-elect", "--lease", &lease, "--listen", "0.0.0.0:0"].map(str::to_owned).into();
@@ -411,28 +305,8 @@ fn a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_the
     standby.signal(Signal::TERM)?;
     ensure!(standby.wait_exit(SOON)?.success());
 
-    let user = format!("system:serviceaccount:{HOST}:{ACCOUNT}");
-    let mut events = audit.events()?;
-    events.retain(|event| event.stage == "ResponseComplete" && event.user.username == user);
-    let refused: Vec<&Event> = events
-        .iter()
-        .filter(|event| event.response_status.is_some_and(|status| status.code == 403))
-        .collect();
-    ensure!(refused.is_empty(), "{refused:#?}");
-
-    let (rules, asked) = (rules(plane)?, events.iter().flat_map(asked).collect::<Vec<_>>());
-    ensure!(rules.len() > 10 && asked.len() > rules.len(), "{} rules, {} requests", rules.len(), asked.len());
-    for (number, rule) in rules.iter().enumerate() {
-        let others = || rules.iter().enumerate().filter(|(other, _)| *other != number);
-        let needs = |asked: &&Asked| rule.allows(asked) && !others().any(|(_, other)| other.allows(asked));
-        let needed: Vec<&Asked> = asked.iter().filter(needs).collect();
-        ensure!(!needed.is_empty(), "nothing would have been refused without {rule:#?}");
-        // Of what plugins write, a part is enough: a delete may come some day.
-        let of_host =
-            |verb: &str| ["list", "watch", "impersonate"].contains(&verb) || rule.resources == ["leases"];
-        for verb in rule.verbs.iter().filter(|verb| of_host(verb)) {
-            ensure!(needed.iter().any(|asked| asked.verb == *verb), "nobody needs {verb} of {rule:#?}");
-        }
-    }
+    let events = rbac::requests(&audit, HOST, ACCOUNT)?;
+    ensure!(refused(&events).is_empty(), "{:#?}", refused(&events));
+    ensure!(needed_rules(plane, &format!("{HOST}:{ACCOUNT}"), &events)?.len() > 10);
     Ok(())
 }

@@ -11,7 +11,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use pilothouse_client::{Api, Client, DeleteParams, Error, Patch, PatchKind, RestClient, WriteParams};
 use pilothouse_devserver::replay_applies;
 use pilothouse_testkit::poll::SOON;
-use pilothouse_tests::controlplane::{self, Server};
+use pilothouse_tests::controlplane::Server;
+use pilothouse_tests::go_program::CONTROLPLANE;
 use pilothouse_tests::{Cluster, ControlPlane, full, informers, kube_rs, process};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -354,7 +355,7 @@ fn bodies_are_read_alike_by_both_servers() -> Result<()> {
 
 fn random_writers_are_as_with_the_real_libraries() -> Result<()> {
     let (seed, cases) = (full::seed(2026)?, full::or_sample(ALL, SAMPLE));
-    let mut oracle = Command::new(controlplane::binary()?)
+    let mut oracle = Command::new(CONTROLPLANE.built()?)
         .args(["fieldmanager", "--seed", &seed.to_string(), "--cases", &cases.to_string()])
         .stdout(Stdio::piped())
         .spawn()?;

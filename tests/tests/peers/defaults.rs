@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use pilothouse_devserver::read_builtin;
 use pilothouse_testkit::{full, paths};
-use pilothouse_tests::controlplane;
+use pilothouse_tests::go_program::CONTROLPLANE;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -30,7 +30,7 @@ struct Answer {
 fn random_objects_are_read_as_by_the_real_server() -> Result<()> {
     let seed = full::seed(36)?;
     let tables = paths::repository().join("host/devserver/src/tables");
-    let mut oracle = Command::new(controlplane::binary()?)
+    let mut oracle = Command::new(CONTROLPLANE.built()?)
         .args(["objects", "--random", &OBJECTS.to_string(), "--seed", &seed.to_string(), "--tables"])
         .arg(tables)
         .stdout(Stdio::piped())

@@ -6,6 +6,7 @@ mod differential;
 mod events_away;
 mod hot_reload;
 mod informer;
+mod install_helm;
 mod leader_election;
 mod other_languages;
 mod other_workspaces;

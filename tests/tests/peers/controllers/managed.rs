@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
-use pilothouse_tests::controlplane::{self, Options};
+use pilothouse_tests::controlplane::Options;
+use pilothouse_tests::go_program::CONTROLPLANE;
 use pilothouse_tests::process::Process;
 use pilothouse_tests::{Cluster, ControlPlane};
 
@@ -24,7 +25,7 @@ pub(super) struct ManagedPlane {
 impl ManagedPlane {
     pub(super) fn start(name: &'static str, options: Options, controllers: &str) -> Result<Self> {
         let plane = ControlPlane::start(options)?;
-        let mut command = Command::new(controlplane::binary()?);
+        let mut command = Command::new(CONTROLPLANE.built()?);
         command.args(["controller-manager", "--controllers", controllers, "--kubeconfig"]);
         command.arg(plane.kubeconfig()).arg("--");
         // Many controllers log a failure that they try again at level 2 only.

@@ -1,0 +1,191 @@
+//! The installation with Helm, on a real API server: installed, upgraded with other rights, rolled back and uninstalled.
+//! Without a server: what the chart refuses, and that `deploy/` is what the chart makes. At full length only, since Helm is
+//! built for it.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use pilothouse_testkit::paths::repository;
+use pilothouse_testkit::poll::{self, SOON};
+use pilothouse_testkit::process::{self, Finished};
+use pilothouse_tests::controlplane::{Options, Server};
+use pilothouse_tests::go_program::HELM;
+use pilothouse_tests::install::{NAME, NAMESPACE, Overlay};
+use pilothouse_tests::plugins::Manifest;
+use pilothouse_tests::{Cluster, ControlPlane, full, guests, or_skip};
+
+pilothouse_tests::on_the_real_server!(
+    full: a_release_is_installed_upgraded_rolled_back_and_uninstalled
+);
+
+/// Time limit of a command.
+const COMMAND: Duration = Duration::from_secs(300);
+/// Where the plugin of a first installation works, and where that of the second does.
+const WORK: [&str; 2] = ["install-before", "install-after"];
+
+/// Runs Helm in the reader's folder.
+fn helm(plane: Option<&ControlPlane>, overlay: &Overlay, args: &[&str]) -> Result<Finished> {
+    let mut command = Command::new(HELM.built()?);
+    command.current_dir(overlay.dir()).args(args).env("HOME", overlay.dir()).env_remove("KUBECONFIG");
+    if let Some(plane) = plane {
+        command.env("KUBECONFIG", plane.kubeconfig());
+    }
+    process::run(&mut command, "", COMMAND)
+}
+
+/// The command of docs/install.md, and further arguments.
+fn install(plane: Option<&ControlPlane>, overlay: &Overlay, verb: &str, more: &[&str]) -> Result<Finished> {
+    let chart = "../pilothouse/charts/pilothouse";
+    let args = [
+        verb,
+        NAME,
+        chart,
+        "--namespace",
+        NAMESPACE,
+        "--values",
+        "values.yaml",
+        "--set-file",
+        "rbac=rbac.yaml",
+    ];
+    helm(plane, overlay, &[&args, more].concat())
+}
+
+/// The plugin works in another namespace from now on.
+fn work_in(overlay: &Overlay, namespace: &str) -> Result<()> {
+    let plugins = overlay.dir().join("plugins");
+    fs::remove_dir_all(&plugins)?;
+    fs::create_dir(&plugins)?;
+    fs::copy(guests::wasm("noop")?, plugins.join("noop.wasm"))?;
+    fs::write(
+        plugins.join("noop.yaml"),
+        Manifest::new("noop").reads(&["configmaps"], namespace).to_string(),
+    )?;
+    overlay.write_rbac(&[])
+}
+
+/// The namespaces with a Role of the release.
+fn roles(plane: &ControlPlane) -> Result<Vec<String>> {
+    let path = "{range .items[*]}{.metadata.namespace}{\"\\n\"}{end}";
+    let listed = plane.kubectl(&[
+        "get",
+        "roles",
+        "-A",
+        "-l",
+        "pilothouse.dev/rbac",
+        "-o",
+        &format!("jsonpath={path}"),
+    ])?;
+    Ok(listed.lines().map(str::to_owned).collect())
+}
+
+fn a_release_is_installed_upgraded_rolled_back_and_uninstalled() -> Result<()> {
+    // With the controllers that make Pods: admission then judges them as they are made.
+    let controllers = ["deployment", "replicaset"].map(str::to_owned).into();
+    let plane = ControlPlane::start(Options { controllers, ..Options::on(Server::Real) })?;
+    let cluster = Cluster::of(&plane)?;
+    let overlay = Overlay::new()?;
+    for namespace in [NAMESPACE, WORK[0], WORK[1]] {
+        cluster.namespace(namespace)?;
+    }
+    plane.kubectl(&["label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted"])?;
+    let done = |finished: Finished| {
+        ensure!(finished.status.success(), "{finished:?}");
+        anyhow::Ok(finished.stdout)
+    };
+    work_in(&overlay, WORK[0])?;
+    let said = done(install(Some(&plane), &overlay, "install", &[])?)?;
+    ensure!(said.contains("kubectl rollout status deployment/pilothouse -n pilothouse"), "{said}");
+    ensure!(roles(&plane)? == [WORK[0], NAMESPACE]);
+    let pods = || -> Result<Vec<String>> {
+        let pods = cluster.list("v1/Pod", NAMESPACE)?;
+        Ok(pods
+            .iter()
+            .filter_map(|pod| pod["spec"]["containers"][0]["image"].as_str())
+            .map(str::to_owned)
+            .collect())
+    };
+    let image = |tag: &str| format!("registry.example/pilothouse:{tag}");
+    poll::until("two Pods", SOON, || anyhow::Ok(pods()? == [image("0.1.0"), image("0.1.0")]))?;
+
+    // A newer version with other plugins: the Role that nobody needs goes, and a Pod of the new version comes first.
+    work_in(&overlay, WORK[1])?;
+    done(install(Some(&plane), &overlay, "upgrade", &["--set", "image.tag=0.2.0"])?)?;
+    ensure!(roles(&plane)? == [WORK[1], NAMESPACE]);
+    poll::until("a Pod of the new version beside two old ones", SOON, || {
+        let mut images = pods()?;
+        images.sort();
+        anyhow::Ok(images == [image("0.1.0"), image("0.1.0"), image("0.2.0")])
+    })?;
+    done(helm(Some(&plane), &overlay, &["rollback", NAME, "1", "--namespace", NAMESPACE])?)?;
+    ensure!(roles(&plane)? == [WORK[0], NAMESPACE]);
+
+    done(helm(Some(&plane), &overlay, &["uninstall", NAME, "--namespace", NAMESPACE])?)?;
+    ensure!(roles(&plane)?.is_empty());
+    for kind in
+        ["clusterroles", "clusterrolebindings", "rolebindings", "serviceaccounts", "deployments", "services"]
+    {
+        let left = plane.kubectl(&["get", kind, "-A", "-o", "name"])?;
+        let ours = |line: &str| line.ends_with("/pilothouse") || line.ends_with("/pilothouse:pilothouse");
+        ensure!(!left.lines().any(ours), "{kind}: {left}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_release_that_could_not_work_is_refused_with_a_remedy() -> Result<()> {
+    full::only(|| or_skip(refused_releases))
+}
+
+fn refused_releases() -> Result<()> {
+    let overlay = Overlay::new()?;
+    overlay.write_rbac(&[])?;
+    let cases: [(&[&str], &str); 5] = [
+        (&["--set", "image.repository="], "image.repository is not set"),
+        (&["--set", "plugins.volume=null"], "plugins.volume is not set"),
+        (&["--set", "serviceAccount=other"], "--service-account other > rbac.yaml"),
+        (&["--set", "replica=3"], "additional properties 'replica' not allowed"),
+        (&["--set", "lease=hosts"], "lease"),
+    ];
+    for (more, wanted) in cases {
+        let finished = install(None, &overlay, "template", more)?;
+        ensure!(!finished.status.success() && finished.stderr.contains(wanted), "{more:?}: {finished:?}");
+    }
+    let chart = "../pilothouse/charts/pilothouse";
+    let finished = helm(None, &overlay, &["template", NAME, chart, "--values", "values.yaml"])?;
+    ensure!(finished.stderr.contains("add --set-file rbac=rbac.yaml"), "{finished:?}");
+    // The roles of another namespace would give this release nothing.
+    overlay.write_rbac(&["--namespace", "elsewhere"])?;
+    let finished = install(None, &overlay, "template", &[])?;
+    ensure!(finished.stderr.contains("rbac is for the account elsewhere/pilothouse"), "{finished:?}");
+    let finished = helm(None, &overlay, &["lint", chart])?;
+    ensure!(finished.status.success(), "{finished:?}");
+    Ok(())
+}
+
+#[test]
+fn the_manifests_for_kustomize_are_what_the_chart_makes() -> Result<()> {
+    full::only(|| or_skip(rendered_manifests))
+}
+
+fn rendered_manifests() -> Result<()> {
+    let folder = tempfile::Builder::new().prefix("render-").tempdir()?;
+    let deploy = repository().join("deploy");
+    let mut command = Command::new("/bin/sh");
+    command.arg(deploy.join("render.sh")).arg(folder.path()).env("HELM", HELM.built()?);
+    let finished = process::run(&mut command, "", COMMAND)?;
+    ensure!(finished.status.success(), "{finished:?}");
+    for file in ["base/pilothouse.yaml", "monitoring/monitoring.yaml"] {
+        let (kept, made) =
+            (fs::read_to_string(deploy.join(file))?, fs::read_to_string(folder.path().join(file))?);
+        ensure!(kept == made, "{file} is not what the chart makes: run deploy/render.sh");
+    }
+    let chart = fs::read_to_string(repository().join("charts/pilothouse/Chart.yaml"))?;
+    let version = env!("CARGO_PKG_VERSION");
+    for field in ["version", "appVersion"] {
+        let found = chart.lines().find_map(|line| line.strip_prefix(&format!("{field}: ")[..]));
+        ensure!(found.context(field)? == version, "{field} of the chart is not {version}");
+    }
+    Ok(())
+}
