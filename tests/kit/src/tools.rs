@@ -37,6 +37,11 @@ impl Tool {
     pub const ALL: [Tool; 8] =
         [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind, Tool::Python, Tool::Node, Tool::C, Tool::Root];
 
+    /// Whether a machine without it has it once something is installed.
+    pub fn is_installed(self) -> bool {
+        self != Tool::Root
+    }
+
     /// The programs that must be on the PATH.
     pub fn programs(self) -> &'static [&'static str] {
         match self {
