@@ -35,7 +35,7 @@ fn decide(result: anyhow::Result<()>, require_all: bool, say: impl FnOnce(&str))
     let Err(error) = result else { return Ok(()) };
     // `downcast_ref` also finds the error below context that callers have added.
     let Some(missing) = error.downcast_ref::<MissingTool>() else { return Err(error) };
-    if require_all && missing.tool.is_installed() {
+    if require_all && missing.tool.can_be_installed() {
         return Err(error.context(format!("{REQUIRE_ALL}=1 allows no test to be skipped")));
     }
     say(&missing.to_string());

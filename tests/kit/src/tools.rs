@@ -37,8 +37,8 @@ impl Tool {
     pub const ALL: [Tool; 8] =
         [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind, Tool::Python, Tool::Node, Tool::C, Tool::Root];
 
-    /// Whether a machine without it has it once something is installed.
-    pub fn is_installed(self) -> bool {
+    /// Whether a machine that lacks it can have it by an installation.
+    pub fn can_be_installed(self) -> bool {
         self != Tool::Root
     }
 
