@@ -31,6 +31,7 @@ mod manifest;
 mod outgoing_hosts;
 mod plural;
 mod printable;
+mod private_folder;
 mod quantity;
 mod watchable;
 mod world;
@@ -53,6 +54,7 @@ pub use manifest::{
 pub use outgoing_hosts::{Host, OutgoingHost, OutgoingHostError, OutgoingHosts, split_port};
 pub use plural::guess_plural;
 pub use printable::printable;
+pub use private_folder::open_private_folder;
 pub use quantity::{QuantityError, parse_memory};
 pub use watchable::Unwatchable;
 pub use world::World;
