@@ -106,7 +106,7 @@ async fn plugins(directory: &Path, inspector: &Inspector) -> Result<BTreeMap<Str
         for change in scanner.look(Instant::now()).changes {
             match change {
                 Change::Changed(files) => {
-                    let path = files.manifest_path.as_ref().unwrap_or(&files.wasm_path).display().to_string();
+                    let path = files.places.manifest_or_component().to_owned();
                     let name = files.name.clone();
                     let plugin = inspect(inspector, files).await.with_context(|| path.clone())?;
                     plugins.insert(name, (path, plugin));

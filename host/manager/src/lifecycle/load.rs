@@ -9,7 +9,6 @@
 //! answers, and a failure of the host (input and output, time, resources) leads to another try of the whole load.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -137,8 +136,11 @@ impl Refused {
 
     /// Logs it, and returns it with the name of the file to blame.
     fn logged(&self, plugin: &Plugin, files: &Files) -> String {
-        let manifest = files.manifest_path.as_ref().filter(|_| self.file == Blamed::Manifest);
-        let message = format!("{}: {}", manifest.unwrap_or(&files.wasm_path).display(), self.reason);
+        let place = match self.file {
+            Blamed::Component => files.places.component.as_str(),
+            Blamed::Manifest => files.places.manifest_or_component(),
+        };
+        let message = format!("{place}: {}", self.reason);
         let kept = plugin.current().map(|generation| generation.number);
         tracing::error!(
             event = "plugin_failed",
@@ -201,7 +203,7 @@ impl Loader {
                     return None;
                 }
                 Err(LoadFailure::Retry(reason)) => {
-                    await_retry(plugin, &files.wasm_path, &reason, backoff.failure(), cancel).await?;
+                    await_retry(plugin, &files.places.component, &reason, backoff.failure(), cancel).await?;
                 }
             }
         }
@@ -251,8 +253,8 @@ impl Loader {
                 }
                 LoadFailure::Retry(reason) => {
                     let reason = printable(&load.config.hide(reason));
-                    let path = &load.files.wasm_path;
-                    if await_retry(plugin, path, &reason, backoff.failure(), cancel).await.is_none() {
+                    let place = &load.files.places.component;
+                    if await_retry(plugin, place, &reason, backoff.failure(), cancel).await.is_none() {
                         return;
                     }
                 }
@@ -391,12 +393,12 @@ impl Loader {
 /// Shows why a load waits for its next try, and waits. None when it was cancelled.
 async fn await_retry(
     plugin: &Plugin,
-    file: &Path,
+    place: &str,
     reason: &str,
     delay: Duration,
     cancel: &CancellationToken,
 ) -> Option<()> {
-    let reason = format!("{}: {reason}", file.display());
+    let reason = format!("{place}: {reason}");
     tracing::warn!(
         event = "plugin_load_delayed",
         plugin = &**plugin.name(),
@@ -406,11 +408,6 @@ async fn await_retry(
     let next_try = Instant::now() + delay;
     plugin.load_waits(Some(LoadWait { reason, may_be_long: true, next_try: Some(next_try) }));
     cancel.run_until_cancelled(tokio::time::sleep_until(next_try)).await
-}
-
-/// The path of the manifest, or of the component where the plugin has no manifest.
-pub(super) fn manifest_path(files: &Files) -> &Path {
-    files.manifest_path.as_deref().unwrap_or(&files.wasm_path)
 }
 
 fn identity(manifest: &Manifest) -> Identity {
