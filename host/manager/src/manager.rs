@@ -5,11 +5,13 @@
 //! describes at once. A newer change of the same plugin
 //! cancels that task.
 
+mod changes;
+
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -19,7 +21,7 @@ use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::Client;
 use pilothouse_engine::{Engine, EngineOptions};
 use pilothouse_executor::Executor;
-use pilothouse_plugin::directory::{Change, Files};
+use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{AllowLists, HostLimits};
 use pilothouse_recording::Recorder;
 use pilothouse_workqueue::{Priority, Timekeeper};
@@ -321,35 +323,6 @@ impl Manager {
             }
         };
         self.0.stopping.run_until_cancelled(asking).await;
-    }
-
-    /// Applies one change of the plugin directory.
-    fn apply(&self, change: Change) {
-        match change {
-            Change::Changed(files) => self.load(files),
-            Change::Removed { name } => self.remove(&name),
-            Change::Broken { name, file, reason } => {
-                let message = format!("{}: {reason}", file.display());
-                tracing::error!(event = "plugin_failed", plugin = name, "plugin not loaded: {message}");
-                self.plugin(&name).files_failed(&message);
-            }
-            Change::Unreadable { reason } => tracing::error!(event = "plugin_unreadable", "{reason}"),
-            Change::Synced => {
-                let this = self.clone();
-                let synced = async move {
-                    this.await_first_loads().await;
-                    this.0.first_loads_over.store(true, Release);
-                };
-                self.0.tasks.spawn_on(synced, self.work());
-            }
-        }
-    }
-
-    /// Waits for the first loads of all plugins that exist now.
-    async fn await_first_loads(&self) {
-        for plugin in self.plugins() {
-            plugin.first_load_over().await;
-        }
     }
 
     /// The plugin of a name; a new one if there is none, or one that is being removed.

@@ -1,6 +1,7 @@
 //! What each change of the directory does to the plugins of a host.
 
 use pilothouse_engine::{FaultKind, LoadError};
+use pilothouse_plugin::directory::Change;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
