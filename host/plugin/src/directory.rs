@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 
 pub use self::file::{Fingerprint, read_up_to};
 pub use self::scanner::{Scanner, Seen};
@@ -102,6 +103,12 @@ impl Places {
     pub fn manifest_or_component(&self) -> &str {
         self.manifest.as_deref().unwrap_or(&self.component)
     }
+}
+
+/// `sha256:…` of a text or a component.
+#[must_use]
+pub fn digest_of(bytes: &[u8]) -> String {
+    file::spell(&Sha256::digest(bytes).into())
 }
 
 /// Reads a component, not validated, into pages of its own. `None` when its content is not that of this digest (`sha256:…`)
