@@ -245,6 +245,7 @@ impl TestPlugin {
             slots: Arc::default(),
             recorder: None,
             indexes: Default::default(),
+            fetcher: None,
         };
         let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);
         Self { host, plugin, loader, compiler, server, rules, wasm_path: PathBuf::from("p.wasm") }

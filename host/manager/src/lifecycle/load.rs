@@ -29,6 +29,7 @@ use crate::imports::api_calls::ApiCalls;
 use crate::imports::http_client::{LazyHttpClient, user_agent};
 use crate::imports::kind_views::KindViews;
 use crate::imports::plugin_imports::PluginImports;
+use crate::lifecycle::component_fetch::ComponentFetcher;
 use crate::lifecycle::component_source::{self, ComponentSource};
 use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
 use crate::lifecycle::generation::{ComponentTraits, Generation};
@@ -59,6 +60,8 @@ pub(crate) struct Loader {
     /// Records the calls of plugins.
     pub(crate) recorder: Option<Recorder>,
     pub(crate) indexes: SharedIndexes,
+    /// Gets the components of Plugins of the cluster; none where they are not followed.
+    pub(crate) fetcher: Option<ComponentFetcher>,
 }
 
 /// The sources of one generation.
@@ -219,8 +222,15 @@ impl Loader {
             .into());
         }
         self.allowed.check(&files.manifest).map_err(Refused::manifest)?;
+        if let Some(fetcher) = &self.fetcher {
+            // Before there is a slot: a server may be slow, and others load meanwhile.
+            fetcher.fetch(files).await.map_err(LoadFailure::Retry)?;
+        }
         let slot = self.slots.prepare().await.map_err(LoadFailure::Retry)?;
         let wasm = component_source::read(&files.wasm_path, &files.digest).await;
+        if let (Err(_), Some(fetcher)) = (&wasm, &self.fetcher) {
+            fetcher.forget(files).await;
+        }
         let wasm = wasm.map_err(LoadFailure::Retry)?;
         let prepared = self.slots.run(slot, self.compiler.prepare(&wasm)).await;
         Ok(prepared.map_err(LoadFailure::Retry)??)
@@ -410,7 +420,8 @@ async fn await_retry(
     cancel.run_until_cancelled(tokio::time::sleep_until(next_try)).await
 }
 
-fn identity(manifest: &Manifest) -> Identity {
+/// As whom the requests of a plugin are sent.
+pub(super) fn identity(manifest: &Manifest) -> Identity {
     Identity {
         user_agent: user_agent(manifest),
         field_manager: manifest.name.clone(),
