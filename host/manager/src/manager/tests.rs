@@ -322,22 +322,25 @@ async fn of_two_of_one_name_that_of_the_directory_runs_and_then_that_of_the_clus
     let host = Host::new().await;
     host.compiler.add(b"file", FakeComponent::reconciler().0);
     host.compiler.add(b"object", FakeComponent::reconciler().0);
-    let runs = || host.plugin().digest;
-    let digests = [b"file".as_slice(), b"object"].map(|wasm| files(wasm, &json!({})).digest);
-    let object = || ObjectChange::Changed(files(b"object", &json!({})));
+    let runs = || host.manager.plugin_view("p").running_manifest;
+    let [of_file, of_object] = ["sha256:manifest", "sha256:object"].map(|digest| Some(digest.to_owned()));
+    let object = || {
+        let manifest_digest = "sha256:object".to_owned();
+        ObjectChange::Changed(Files { manifest_digest, ..files(b"object", &json!({})) })
+    };
     host.change_to(b"file").await;
     host.manager.apply_object(object());
     settle().await;
-    assert_eq!((runs(), host.manager.plugin_view("p").in_directory), (digests[0].clone(), true));
+    assert_eq!((runs(), host.manager.plugin_view("p").in_directory), (of_file.clone(), true));
     // What concerns the Plugin alone leaves the plugin of the directory.
     let refused = ObjectChange::Refused { name: "p".to_owned(), message: "Plugin p: no".to_owned() };
     host.manager.apply_object(refused);
     host.manager.apply_object(ObjectChange::Removed { name: "p".to_owned() });
     settle().await;
-    assert_eq!((runs(), host.plugin().last_error), (digests[0].clone(), None));
+    assert_eq!((runs(), host.plugin().last_error), (of_file, None));
     host.manager.apply_object(object());
     host.apply(removed()).await;
-    assert_eq!((runs(), host.manager.plugin_view("p").in_directory), (digests[1].clone(), false));
+    assert_eq!((runs(), host.manager.plugin_view("p").in_directory), (of_object, false));
     assert_eq!(host.plugin().generation, 2, "it is the same plugin, in its next generation");
     host.manager.apply_object(ObjectChange::Removed { name: "p".to_owned() });
     tokio::time::sleep(EVENTS_GRACE).await;
