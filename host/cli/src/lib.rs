@@ -10,7 +10,6 @@ mod compile;
 mod completions;
 #[cfg(feature = "dev")]
 mod component_names;
-#[cfg(feature = "dev")]
 mod crd;
 #[cfg(feature = "dev")]
 mod dev;
@@ -32,6 +31,7 @@ mod new;
 mod no_wasi;
 mod output;
 mod own_pod;
+mod plugin_objects;
 mod rbac;
 mod record;
 mod replay;
@@ -42,7 +42,6 @@ mod table;
 #[cfg(any(test, not(feature = "dev")))]
 mod without_dev;
 mod worker;
-#[cfg(feature = "dev")]
 mod yaml;
 
 use std::process::ExitCode;
@@ -100,10 +99,9 @@ enum Command {
     #[cfg(feature = "dev")]
     /// Test a plugin with objects and expected results in YAML files.
     Test(fixtures::Test),
-    #[cfg(feature = "dev")]
-    /// Print the CustomResourceDefinitions of a component.
+    /// Print the CustomResourceDefinitions of a component, or that of Plugins.
     Crd(crd::Crd),
-    /// Connect to a cluster and run the plugins of a directory.
+    /// Connect to a cluster and run the plugins of a directory, or of the cluster itself.
     Run(Box<run::Run>),
     /// Show Kubernetes Events of plugins, and Events of hosts about plugins.
     Events(events::Events),
@@ -144,7 +142,6 @@ pub fn main() -> ExitCode {
         Command::New(new) => new.main(),
         #[cfg(feature = "dev")]
         Command::Build(build) => build.main(),
-        #[cfg(feature = "dev")]
         Command::Crd(crd) => crd.main(),
         #[cfg(feature = "dev")]
         Command::Check(check) => check.main(),

@@ -1,4 +1,4 @@
-//! `pilothouse run`: connects, loads the plugins of a directory, serves the admin endpoints, ends on SIGTERM or SIGINT.
+//! `pilothouse run`: connects, loads the plugins of a directory and of the cluster, serves the admin endpoints, ends on SIGTERM or SIGINT.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -10,15 +10,16 @@ use clap::{Args, ValueEnum};
 use pilothouse_cache::Compression;
 use pilothouse_client::{ClientOptions, RateLimit};
 use pilothouse_manager::admin::{self, AdminOptions};
-use pilothouse_manager::{DirectoryOptions, ManagerOptions};
-use pilothouse_plugin::{AllowLists, AllowedAccount, HostLimits};
+use pilothouse_manager::{DirectoryOptions, ManagerOptions, PluginObjectsOptions};
+use pilothouse_plugin::{AllowLists, AllowedAccount, ComponentHost, HostLimits};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::election::LeaderElectionArgs;
-use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals};
+use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, default_cache_dir};
 use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
+use crate::plugin_objects;
 use crate::record::RecordArgs;
 use crate::runtimes::{Threads, on_runtimes};
 
@@ -36,6 +37,9 @@ const EXAMPLES: &str = "Examples:
   # Plugins of others: bounds on what their manifests may name
   pilothouse run --plugins plugins --allow-namespaces team-a --allow-service-accounts 'team-a/*'
 
+  # The Plugins of two namespaces of the cluster
+  pilothouse run --plugins-from-cluster team-a,team-b
+
   # With a recording of one plugin, for `pilothouse replay`
   pilothouse run --plugins plugins --record calls.jsonl --plugin foo-controller
 
@@ -46,8 +50,11 @@ const EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
     /// Plugin directory: components (.wasm) and their manifests (.yaml)
-    #[arg(long, value_name = "DIR")]
-    plugins: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "plugins_from_cluster")]
+    plugins: Option<PathBuf>,
+    /// Namespaces whose Plugins (plugins.pilothouse.dev) are run as well, separated by commas; "*" for all
+    #[arg(long, value_name = "NAMESPACES", value_delimiter = ',', value_parser = plugin_objects::namespace)]
+    plugins_from_cluster: Vec<String>,
     /// Kubeconfig file; without it $KUBECONFIG, ~/.kube/config, then the service account of the pod
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -88,6 +95,16 @@ pub(crate) struct Run {
     /// Take a plugin directory that other users may write, as a mounted ConfigMap
     #[arg(long)]
     allow_writable_plugins: bool,
+    /// Hosts from which the components of Plugins are fetched, as HOST[:PORT] for HTTPS or http://HOST[:PORT], separated by
+    /// commas [default: none]
+    #[arg(
+        long,
+        value_name = "HOSTS",
+        value_delimiter = ',',
+        value_parser = ComponentHost::parse,
+        requires = "plugins_from_cluster"
+    )]
+    component_hosts: Vec<ComponentHost>,
     /// Idle time in seconds before an instance is dropped
     #[arg(long, value_name = "SECONDS", default_value_t = ManagerOptions::DEFAULT_IDLE_TTL.as_secs())]
     idle_ttl: u64,
@@ -145,6 +162,12 @@ impl Run {
             health,
             token_file: self.admin_token_file,
         };
+        let cache_dir = self.cache_dir.map_or_else(default_cache_dir, Ok)?;
+        let objects = (!self.plugins_from_cluster.is_empty()).then(|| PluginObjectsOptions {
+            namespaces: plugin_objects::namespaces(self.plugins_from_cluster),
+            components: cache_dir.join("components"),
+            component_hosts: self.component_hosts.into_iter().collect(),
+        });
         let options = HostingOptions {
             client: ClientOptions {
                 kubeconfig: self.kubeconfig,
@@ -157,10 +180,11 @@ impl Run {
                 max_connections: limits.max_connections.unwrap_or(defaults.max_connections),
                 ..defaults
             },
-            cache_dir: self.cache_dir,
+            cache_dir: Some(cache_dir),
             admin,
             compression: if self.compress { Compression::Auto } else { Compression::Off },
             manager: ManagerOptions {
+                objects,
                 idle_ttl: Duration::from_secs(self.idle_ttl),
                 require_service_account: self.require_service_account,
                 allowed: AllowLists {

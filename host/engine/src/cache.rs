@@ -19,13 +19,14 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use pilothouse_plugin::open_private_folder;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::Component;
@@ -111,30 +112,8 @@ impl Drop for Scratch {
 impl CompileCache {
     pub(crate) fn new(dir: &Path, engine: wasmtime::Engine) -> Result<Self, EngineError> {
         let path = dir.join(FOLDER);
-        let at = |what: &str, e: &dyn std::fmt::Display| {
-            EngineError::Cache(format!("{what} {}: {e}; choose another one with --cache-dir", path.display()))
-        };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| at("cannot create", &e))?;
-        match fs::DirBuilder::new().mode(0o700).create(&path) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(at("cannot create", &e)),
-            _ => {}
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(&path, flags, Mode::empty()).map_err(|e| at("cannot open", &e))?;
-        let opened = File::from(opened);
-        let meta = opened.metadata().map_err(|e| at("cannot read", &e))?;
-        let me = rustix::process::geteuid().as_raw();
-        if meta.uid() != me {
-            let reason = format!("it belongs to user {}, the host runs as {me}", meta.uid());
-            return Err(at("cannot trust", &reason));
-        }
-        if meta.mode() & 0o077 != 0 {
-            let reason = format!(
-                "other users have access to it (mode {:03o}), and it holds native code; delete it",
-                meta.mode() & 0o777
-            );
-            return Err(at("cannot trust", &reason));
-        }
+        let opened = open_private_folder(&path, "native code")
+            .map_err(|reason| EngineError::Cache(format!("{reason}; choose another one with --cache-dir")))?;
         // SipHash with fixed keys: every process of one build computes the same hash.
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);

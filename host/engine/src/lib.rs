@@ -52,7 +52,7 @@ pub use host::{
 };
 pub use http::{
     HttpClient, HttpClientOptions, HttpFailure, HttpObserver, HttpResult, ResolveFuture, Resolver,
-    SystemResolver,
+    SystemResolver, download,
 };
 pub use instance::{CallStart, Event, Failure, Instance, Outcome, Request};
 pub use reasons::ReasonSet;

@@ -1,7 +1,7 @@
 //! Runs plugins: loads them, calls them, reloads them, and shows their state.
 //!
 //! ```text
-//!  plugin directory ─► manager ─► lifecycle: load ─► generation ─► feeds ──┐ listeners, schedules
+//!  plugin directory, Plugins of the cluster ─► manager ─► lifecycle: load ─► generation ─► feeds ──┐ listeners, schedules
 //!                                                                          ▼
 //!  informers ─► dispatch: mapper ─► leadership gate ─► queue ─► worker: take ─ round ─ call ─ outcome
 //!                         ring   ─► pump ──────────────────────────────────────────────┤
@@ -11,7 +11,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `manager` | the plugins of a directory; applies each change of the directory |
+//! | `manager` | the plugins of a host; applies each change of the directory and of the cluster |
 //! | `lifecycle/` | one plugin: files, configuration, load, generation, state machine, quarantine |
 //! | `dispatch/` | from a change of an object to a call: filters, key mapping, leadership gate, workers, pumps of handlers; the seam to the engine (`guest.rs`) |
 //! | `access/` | what the ServiceAccounts of plugins may do, asked of the API server again and again |
@@ -36,7 +36,8 @@ pub use dispatch::worker::RECONCILES;
 pub use imports::guest_events::PLUGIN_ANNOTATION;
 pub use leader_election::LeaderElection;
 pub use lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
-pub use manager::{Manager, ManagerOptions, PluginThreads};
+pub use lifecycle::plugin_objects::PluginObjectsOptions;
+pub use manager::{Manager, ManagerOptions, PluginThreads, StartError};
 pub use observe::admin;
 pub use observe::detail::{CurrentView, GenerationView, InformerView, LimitView, PluginDetail, WatchView};
 pub use observe::host_events::HostObject;

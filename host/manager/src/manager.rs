@@ -1,25 +1,27 @@
-//! [`Manager`]: the plugins of a host, kept in step with the plugin directory.
+//! [`Manager`]: the plugins of a host, kept in step with the plugin directory and with the Plugins of the cluster.
 //!
-//! One task reads the changes of the directory. Each plugin's files are loaded in a task of its own (`lifecycle/follow.rs`), so
+//! One task reads the changes of both (`manager/changes.rs`). Each plugin's files are loaded in a task of its own (`lifecycle/follow.rs`), so
 //! a slow compilation, or a plugin that waits for its caches, does not delay the others. A bounded number compiles or
 //! describes at once. A newer change of the same plugin
 //! cancels that task.
 
+mod changes;
+
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use pilothouse_cache::SharedInformerFactory;
+use pilothouse_cache::{CacheError, SharedInformerFactory};
 use pilothouse_client::Client;
 use pilothouse_engine::{Engine, EngineOptions};
 use pilothouse_executor::Executor;
-use pilothouse_plugin::directory::{Change, Files};
+use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{AllowLists, HostLimits};
 use pilothouse_recording::Recorder;
 use pilothouse_workqueue::{Priority, Timekeeper};
@@ -34,12 +36,17 @@ use crate::dispatch::instance_pool::memory::default_guest_memory;
 use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
 use crate::dispatch::reasons::Reasons;
 use crate::leader_election::LeaderElection;
+use crate::lifecycle::component_fetch::ComponentFetcher;
+use crate::lifecycle::component_store::ComponentStore;
 use crate::lifecycle::config_sources::SharedSources;
 use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 use crate::lifecycle::load::Loader;
 use crate::lifecycle::plugin::{HostContext, Plugin};
+use crate::lifecycle::plugin_objects::writer::StatusWriter;
+use crate::lifecycle::plugin_objects::{PluginObjects, PluginObjectsOptions, PluginTable};
 use crate::lifecycle::schedules::Schedules;
 use crate::lifecycle::shared_indexes::SharedIndexes;
+use crate::lifecycle::sources::Sources;
 use crate::lifecycle::standby::Standby;
 use crate::observe::command::{Command, CommandError};
 use crate::observe::detail::PluginDetail;
@@ -50,8 +57,10 @@ use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
 /// Options of a manager.
 #[derive(Debug, Clone)]
 pub struct ManagerOptions {
-    /// The plugin directory.
-    pub plugins: PathBuf,
+    /// The plugin directory; none: plugins come from the cluster alone.
+    pub plugins: Option<PathBuf>,
+    /// The Plugins of the cluster; none: they are not followed.
+    pub objects: Option<PluginObjectsOptions>,
     /// How the directory is read.
     pub directory: DirectoryOptions,
     /// The ceilings of plugins and the bounds of the host.
@@ -78,9 +87,10 @@ impl ManagerOptions {
 
     /// Options for a directory, the rest at its defaults.
     #[must_use]
-    pub fn new(plugins: PathBuf) -> Self {
+    pub fn new(plugins: impl Into<Option<PathBuf>>) -> Self {
         Self {
-            plugins,
+            plugins: plugins.into(),
+            objects: None,
             directory: DirectoryOptions::default(),
             limits: HostLimits::default(),
             idle_ttl: Self::DEFAULT_IDLE_TTL,
@@ -92,6 +102,20 @@ impl ManagerOptions {
             recorder: None,
         }
     }
+}
+
+/// Why a manager cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The plugin directory cannot be watched.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// The folder of components of the cluster cannot be used.
+    #[error("the folder of components: {0}; choose another one with --cache-dir")]
+    Components(String),
+    /// The Plugins of the cluster cannot be followed.
+    #[error("the Plugins of the cluster cannot be followed: {0}")]
+    Objects(#[from] CacheError),
 }
 
 /// Where the work of plugins runs, beside the runtime of the manager.
@@ -123,7 +147,13 @@ struct Inner {
     plugins: Mutex<BTreeMap<String, Entry>>,
     /// Why the API server has not answered yet; none once it has.
     unreachable: Mutex<Option<String>>,
-    /// The directory was read once, and each plugin in it has been loaded or refused.
+    /// Who defines each plugin.
+    sources: Mutex<Sources>,
+    /// Sources that have not been read once.
+    unread: AtomicUsize,
+    /// The Plugins of the cluster, where they are followed.
+    objects: OnceLock<PluginTable>,
+    /// All sources were read once, and each plugin in them has been loaded or refused.
     first_loads_over: AtomicBool,
     stopping: CancellationToken,
     tasks: TaskTracker,
@@ -171,11 +201,11 @@ impl std::fmt::Debug for Manager {
 }
 
 impl Manager {
-    /// Starts the plugins of the directory. Informers run on the current runtime; what a plugin may make large runs on
+    /// Starts the plugins of the directory and of the cluster. Informers run on the current runtime; what a plugin may make large runs on
     /// `threads`, so that no plugin delays a watch.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// When the directory, or the folder of fetched components, cannot be used.
     pub async fn start(
         options: ManagerOptions,
         engine: Engine,
@@ -183,18 +213,44 @@ impl Manager {
         factory: SharedInformerFactory,
         metrics: Metrics,
         threads: PluginThreads,
-    ) -> Result<Self, DirectoryError> {
+    ) -> Result<Self, StartError> {
         let ceilings = options.limits.ceilings.clone();
-        let mut directory = Directory::within(&options.plugins, options.directory, ceilings)?;
-        let manager = Self::new(options, Arc::new(engine), client, factory, metrics, threads).await;
+        let watched = |path| Directory::within(path, options.directory, ceilings.clone());
+        let mut directory = options.plugins.clone().map(watched).transpose()?;
+        let (mut objects, mut store) = (None, None);
+        if let Some(PluginObjectsOptions { namespaces, components, .. }) = &options.objects {
+            let components = ComponentStore::open(components.clone()).map_err(StartError::Components)?;
+            let components = Arc::new(components);
+            store = Some(Arc::clone(&components));
+            objects = Some(PluginObjects::start(&factory, namespaces.as_ref(), ceilings, components)?);
+        }
+        let manager = Self::new(options, Arc::new(engine), client, factory, metrics, threads, store).await;
         let this = manager.clone();
         tokio::spawn(async move { this.ask_for_version().await });
+        if let Some(objects) = &objects {
+            // Set once: the manager is new.
+            let _ = manager.0.objects.set(objects.table());
+            let this = manager.clone();
+            let writer = StatusWriter {
+                table: objects.table(),
+                client: manager.0.loader.client.clone(),
+                election: manager.0.host.election.clone(),
+            };
+            manager.0.tasks.spawn_on(
+                async move {
+                    let stopping = this.0.stopping.clone();
+                    stopping.run_until_cancelled(writer.run(|name| this.plugin_view(name))).await;
+                },
+                manager.work(),
+            );
+        }
         let this = manager.clone();
         let watcher = manager.work().spawn(async move {
             let stopping = this.0.stopping.clone();
-            while let Some(changes) = stopping.run_until_cancelled(directory.next()).await {
-                for change in changes {
-                    this.apply(change);
+            loop {
+                let next = this.apply_next(directory.as_mut(), objects.as_mut());
+                if stopping.run_until_cancelled(next).await.is_none() {
+                    return;
                 }
             }
         });
@@ -210,8 +266,10 @@ impl Manager {
         factory: SharedInformerFactory,
         metrics: Metrics,
         threads: PluginThreads,
+        store: Option<Arc<ComponentStore>>,
     ) -> Self {
         let PluginThreads { guests, work } = threads;
+        let sources = [options.plugins.is_some(), options.objects.is_some()];
         // TLS and bodies of live calls are of a plugin's size: their connections are not those of lists and watches.
         let client = client.with_connections_on(&work);
         metrics.watch_informers(factory.clone());
@@ -244,6 +302,9 @@ impl Manager {
         let asker = AskServer::new(&client, Arc::clone(factory.availability()));
         let reviews = AccessReviews::new(Arc::new(asker));
         let availability = Arc::clone(factory.availability());
+        let component_hosts = options.objects.map(|objects| objects.component_hosts).unwrap_or_default();
+        let fetcher =
+            store.map(|store| ComponentFetcher::new(client.clone(), store, component_hosts, work.clone()));
         let loader = Loader {
             sources: SharedSources::new(
                 client.clone(),
@@ -253,6 +314,7 @@ impl Manager {
             ),
             reviews,
             compiler,
+            fetcher,
             client,
             factory,
             work,
@@ -268,6 +330,9 @@ impl Manager {
             host,
             plugins: Mutex::default(),
             unreachable: Mutex::new(Some("not tried yet".to_owned())),
+            sources: Mutex::default(),
+            unread: AtomicUsize::new(sources.into_iter().filter(|is_followed| *is_followed).count()),
+            objects: OnceLock::new(),
             first_loads_over: AtomicBool::new(false),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -321,35 +386,6 @@ impl Manager {
             }
         };
         self.0.stopping.run_until_cancelled(asking).await;
-    }
-
-    /// Applies one change of the plugin directory.
-    fn apply(&self, change: Change) {
-        match change {
-            Change::Changed(files) => self.load(files),
-            Change::Removed { name } => self.remove(&name),
-            Change::Broken { name, file, reason } => {
-                let message = format!("{}: {reason}", file.display());
-                tracing::error!(event = "plugin_failed", plugin = name, "plugin not loaded: {message}");
-                self.plugin(&name).files_failed(&message);
-            }
-            Change::Unreadable { reason } => tracing::error!(event = "plugin_unreadable", "{reason}"),
-            Change::Synced => {
-                let this = self.clone();
-                let synced = async move {
-                    this.await_first_loads().await;
-                    this.0.first_loads_over.store(true, Release);
-                };
-                self.0.tasks.spawn_on(synced, self.work());
-            }
-        }
-    }
-
-    /// Waits for the first loads of all plugins that exist now.
-    async fn await_first_loads(&self) {
-        for plugin in self.plugins() {
-            plugin.first_load_over().await;
-        }
     }
 
     /// The plugin of a name; a new one if there is none, or one that is being removed.
@@ -510,7 +546,10 @@ impl Manager {
                 Some(p) => {
                     format!("plugin {}: {}", p.name, p.last_error.unwrap_or_else(|| "loading".to_owned()))
                 }
-                None => "reading the plugin directory".to_owned(),
+                None => {
+                    let unlisted = self.0.objects.get().and_then(PluginTable::why_unlisted);
+                    unlisted.unwrap_or_else(|| "reading the plugin directory".to_owned())
+                }
             });
         }
         None

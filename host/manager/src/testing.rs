@@ -22,7 +22,7 @@ use pilothouse_cache::{FactoryOptions, SharedInformerFactory};
 use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::LoadError;
 use pilothouse_executor::Executor;
-use pilothouse_plugin::directory::Files;
+use pilothouse_plugin::directory::{Files, Places};
 use pilothouse_plugin::{AllowLists, Description, Grants, Manifest};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -170,11 +170,12 @@ pub(crate) fn files(wasm: &[u8], spec: &Value) -> Files {
     let manifest = json!({
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "p"}, "spec": spec,
     });
+    let wasm_path = if wasm.is_empty() { PathBuf::from("p.wasm") } else { component_file(wasm) };
     Files {
         name: "p".to_owned(),
-        wasm_path: if wasm.is_empty() { PathBuf::from("p.wasm") } else { component_file(wasm) },
         digest: format!("sha256:{}", hex(&Sha256::digest(wasm))),
-        manifest_path: Some(PathBuf::from("p.yaml")),
+        places: Places { component: wasm_path.display().to_string(), manifest: Some("p.yaml".to_owned()) },
+        wasm_path,
         manifest_digest: "sha256:manifest".to_owned(),
         manifest: Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap()),
     }
@@ -244,6 +245,7 @@ impl TestPlugin {
             slots: Arc::default(),
             recorder: None,
             indexes: Default::default(),
+            fetcher: None,
         };
         let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);
         Self { host, plugin, loader, compiler, server, rules, wasm_path: PathBuf::from("p.wasm") }

@@ -174,9 +174,9 @@ async fn what_is_there_at_the_start_is_told_and_then_the_mark() {
     let expected = [("first", "other"), ("pods-per-node", "bare"), ("last", "z")];
     assert_eq!(names, expected.map(|(name, content)| (name, content.as_bytes().to_vec())));
     assert_eq!(files[0].wasm_path, plugins.path("other.wasm"));
-    assert_eq!(files[0].manifest_path, Some(plugins.path("a.yaml")));
+    assert_eq!(files[0].places.manifest, Some(plugins.path("a.yaml").display().to_string()));
     assert_eq!(files[0].digest, "sha256:d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa");
-    assert_eq!(files[1].manifest_path, None);
+    assert_eq!(files[1].places.manifest, None);
     assert_eq!(files[1].manifest.permissions, []);
     assert_eq!(files[2].manifest.name, "last");
     plugins.nothing_else().await;
@@ -412,7 +412,10 @@ async fn without_its_manifest_a_component_is_a_plugin_of_its_own() {
         Plugins::with(&[("a.yaml", &manifest("a", permissions)), ("a.wasm", "1")], HEARD).await;
     plugins.remove("a.yaml");
     let files = plugins.changed().await;
-    assert_eq!((files.name.as_str(), files.manifest_path, files.manifest.permissions.len()), ("a", None, 0));
+    assert_eq!(
+        (files.name.as_str(), files.places.manifest, files.manifest.permissions.len()),
+        ("a", None, 0)
+    );
     plugins.write("a.yaml", &manifest("named", permissions));
     plugins.removed("a").await;
     let files = plugins.changed().await;

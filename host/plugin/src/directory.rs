@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 
 pub use self::file::{Fingerprint, read_up_to};
 pub use self::scanner::{Scanner, Seen};
@@ -69,21 +70,45 @@ pub enum Change {
     },
 }
 
-/// The files of one plugin in one consistent state. The component is known by its digest: [`read_component`] reads it.
+/// What a source has of one plugin, in one consistent state. The component is known by its digest: [`read_component`] reads
+/// it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Files {
     /// Name of the plugin.
     pub name: String,
-    /// The path of the component.
+    /// The file of the component.
     pub wasm_path: PathBuf,
     /// `sha256:…` of the component.
     pub digest: String,
-    /// The path of the manifest; `None` for a component without one.
-    pub manifest_path: Option<PathBuf>,
+    /// What messages call manifest and component.
+    pub places: Places,
     /// `sha256:…` of the manifest's text; empty for a component without one.
     pub manifest_digest: String,
     /// The manifest; [`Manifest::bare`] for a component without one.
     pub manifest: Arc<Manifest>,
+}
+
+/// What messages call the manifest and the component of a plugin: paths, or objects of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// The component.
+    pub component: String,
+    /// The manifest; `None` for a component without one.
+    pub manifest: Option<String>,
+}
+
+impl Places {
+    /// The manifest, or the component where the plugin has no manifest.
+    #[must_use]
+    pub fn manifest_or_component(&self) -> &str {
+        self.manifest.as_deref().unwrap_or(&self.component)
+    }
+}
+
+/// `sha256:…` of a text or a component.
+#[must_use]
+pub fn digest_of(bytes: &[u8]) -> String {
+    file::spell(&Sha256::digest(bytes).into())
 }
 
 /// Reads a component, not validated, into pages of its own. `None` when its content is not that of this digest (`sha256:…`)

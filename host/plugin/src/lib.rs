@@ -13,7 +13,7 @@
 //! | [`grants`](Grants) | rules of what may be read and written, and which objects they show |
 //! | [`watchable`](Unwatchable) | which objects informers show, by a description and grants |
 //! | [`limits`](Limits), [`outgoing hosts`](OutgoingHosts), [`world`](World) | bounds on calls, hosts that may be called, the exports of a component |
-//! | [`allow lists`](AllowLists) | what the operator of a host lets manifests name |
+//! | [`allow lists`](AllowLists), [`component hosts`](ComponentHosts) | what the operator of a host lets manifests name |
 //! | [`yaml`] | YAML to types, with positions in the errors |
 //! | [`directory`] | files to plugins: which files belong together, which have settled, and which have changed |
 //!
@@ -22,6 +22,7 @@
 
 mod address;
 mod allow_lists;
+mod component_hosts;
 mod descriptor;
 pub mod directory;
 mod duration;
@@ -31,6 +32,7 @@ mod manifest;
 mod outgoing_hosts;
 mod plural;
 mod printable;
+mod private_folder;
 mod quantity;
 mod watchable;
 mod world;
@@ -38,6 +40,7 @@ pub mod yaml;
 
 pub use address::{canonical, special};
 pub use allow_lists::{AllowLists, AllowedAccount};
+pub use component_hosts::{ComponentHost, ComponentHosts, ComponentUrl};
 pub use descriptor::{
     Batch, Bucket, Delivery, DescribeError, Description, EventKinds, IndexSource, IndexSpec, KeyMap,
     Predicate, ProjectionSpec, RateLimiter, Schedule, WatchSpec, selector_terms,
@@ -48,11 +51,13 @@ pub use limits::{
     BOUNDS, Bound, Ceilings, DataLimits, DescriptorLimits, HostLimits, Limits, PluginLimits, Unit,
 };
 pub use manifest::{
-    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, Position, Source,
+    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectEntry, ObjectReference, OnReload, Position,
+    RemoteComponent, Source,
 };
 pub use outgoing_hosts::{Host, OutgoingHost, OutgoingHostError, OutgoingHosts, split_port};
 pub use plural::guess_plural;
 pub use printable::printable;
+pub use private_folder::open_private_folder;
 pub use quantity::{QuantityError, parse_memory};
 pub use watchable::Unwatchable;
 pub use world::World;

@@ -8,6 +8,8 @@
 
 mod config_from;
 mod error;
+mod object;
+mod source;
 
 use std::fmt;
 
@@ -19,6 +21,8 @@ use serde_saphyr::Spanned;
 use self::config_from::ConfigFromText;
 pub use self::config_from::{ConfigFrom, ObjectReference};
 pub use self::error::{ManifestError, Position};
+use self::source::{Home, SourceText};
+pub use self::source::{ObjectEntry, RemoteComponent, Source};
 use crate::grants::Rule;
 use crate::limits::{AskedLimits, Ceilings, PluginLimits};
 use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError, OutgoingHosts};
@@ -27,7 +31,7 @@ use crate::yaml::{known, read};
 /// A parsed and validated manifest.
 #[derive(Clone, PartialEq)]
 pub struct Manifest {
-    /// The plugin's name: a DNS label, unique in the directory.
+    /// The plugin's name, unique on the host: a DNS label, or `NAMESPACE/NAME` where the manifest has a namespace.
     pub name: String,
     /// Where the component is.
     pub source: Source,
@@ -45,15 +49,6 @@ pub struct Manifest {
     pub on_reload: OnReload,
     /// The limits of the plugin.
     pub limits: PluginLimits,
-}
-
-/// The file of a plugin's component, and its required digest.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Source {
-    /// File name in the manifest's directory; the default is the manifest's own stem with `.wasm`.
-    pub file: Option<String>,
-    /// `sha256:` and 64 lower-case hexadecimal digits; absent for any content.
-    pub digest: Option<String>,
 }
 
 /// A ServiceAccount of the cluster.
@@ -93,6 +88,25 @@ struct Document {
 #[serde(deny_unknown_fields)]
 struct Metadata {
     name: Spanned<String>,
+    namespace: Option<Spanned<String>>,
+}
+
+impl Metadata {
+    /// The name of the plugin.
+    fn plugin_name(self) -> Result<String, ManifestError> {
+        let Self { name, namespace } = self;
+        let parts = [("metadata.namespace", namespace.as_ref()), ("metadata.name", Some(&name))];
+        for (field, part) in parts.into_iter().filter_map(|(field, part)| Some((field, part?))) {
+            if !is_dns_label(&part.value) {
+                let reason = format!("{:?} is not a DNS label", part.value);
+                return Err(refused(part, field, reason, DNS_LABEL));
+            }
+        }
+        Ok(match namespace {
+            Some(namespace) => format!("{}/{}", namespace.value, name.value),
+            None => name.value,
+        })
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -106,13 +120,6 @@ struct Spec {
     outgoing_hosts: Option<Vec<Spanned<String>>>,
     on_reload: Option<OnReload>,
     limits: Option<AskedLimits>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SourceText {
-    file: Option<Spanned<String>>,
-    digest: Option<Spanned<String>>,
 }
 
 impl Manifest {
@@ -129,16 +136,16 @@ impl Manifest {
     /// # Errors
     /// When a field is unknown, or a value is malformed, out of range, or wider than its ceiling.
     pub fn parse_within(text: &[u8], ceilings: &Ceilings) -> Result<Self, ManifestError> {
+        Self::parse_from(text, ceilings, Home::Directory)
+    }
+
+    fn parse_from(text: &[u8], ceilings: &Ceilings, home: Home) -> Result<Self, ManifestError> {
         let document: Document = read(text, "Plugin", "or move the file out of the plugin directory")?;
-        let name = document.metadata.name;
-        if !is_dns_label(&name.value) {
-            let reason = format!("{:?} is not a DNS label", name.value);
-            return Err(refused(&name, "metadata.name", reason, DNS_LABEL));
-        }
+        let name = document.metadata.plugin_name()?;
         let spec = document.spec.unwrap_or_default();
         Ok(Self {
-            name: name.value,
-            source: spec.source.unwrap_or_default().check()?,
+            name,
+            source: spec.source.unwrap_or_default().check(home)?,
             config: spec.config.unwrap_or_default(),
             config_from: config_from::check(spec.config_from.unwrap_or_default())?,
             service_account: spec.service_account.map(service_account).transpose()?,
@@ -214,40 +221,6 @@ impl fmt::Debug for Manifest {
             .field("on_reload", &self.on_reload)
             .field("limits", &self.limits)
             .finish()
-    }
-}
-
-impl SourceText {
-    fn check(self) -> Result<Source, ManifestError> {
-        if let Some(file) = &self.file {
-            let name = &file.value;
-            let remedy =
-                "name a .wasm file of the manifest's own directory, without a path, as exporter.wasm";
-            let reason = if name.contains(['/', '\\']) || name == ".." {
-                "is a path"
-            } else if name.starts_with('.') {
-                "is a hidden file"
-            } else if !name.ends_with(".wasm") {
-                "does not end in .wasm"
-            } else {
-                ""
-            };
-            if !reason.is_empty() {
-                return Err(refused(file, "spec.source.file", format!("{name:?} {reason}"), remedy));
-            }
-        }
-        if let Some(digest) = &self.digest {
-            let hex = digest.value.strip_prefix("sha256:").unwrap_or_default();
-            if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-                let reason = format!("{:?} is not a SHA-256 digest", digest.value);
-                let remedy = "write \"sha256:\" and the 64 hexadecimal digits that `sha256sum FILE` prints";
-                return Err(refused(digest, "spec.source.digest", reason, remedy));
-            }
-        }
-        Ok(Source {
-            file: self.file.map(|file| file.value),
-            digest: self.digest.map(|digest| digest.value.to_ascii_lowercase()),
-        })
     }
 }
 

@@ -235,6 +235,16 @@ impl OutgoingHosts {
         self.0.is_empty()
     }
 
+    /// The first entry that names a special address, such as loopback, and the class of that address.
+    #[must_use]
+    pub fn special(&self) -> Option<(&OutgoingHost, &'static str)> {
+        self.0.iter().find_map(|entry| match &entry.host {
+            Pattern::One(Host::Address(address)) => Some((entry, special(*address)?)),
+            Pattern::One(Host::Name(name)) if name == "localhost" => Some((entry, "a loopback address")),
+            Pattern::One(Host::Name(_)) | Pattern::Below(_) => None,
+        })
+    }
+
     /// The entries of `wanted` that are not granted.
     #[must_use]
     pub fn not_granted<'a>(&self, wanted: &'a [OutgoingHost]) -> Vec<&'a OutgoingHost> {

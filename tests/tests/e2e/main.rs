@@ -28,6 +28,7 @@ mod isolation_threads;
 mod lists;
 mod new;
 mod own_writes;
+mod plugin_objects;
 mod projections;
 mod rbac;
 mod record;

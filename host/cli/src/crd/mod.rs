@@ -1,4 +1,4 @@
-//! `pilothouse crd`: the CustomResourceDefinitions that the compiler wrote into a component, as YAML.
+//! `pilothouse crd`: the CustomResourceDefinitions that the compiler wrote into a component, or that of Plugins, as YAML.
 
 mod definition;
 
@@ -22,19 +22,31 @@ const EXAMPLES: &str = "Examples:
   pilothouse crd foo_controller.wasm | kubectl apply -f -
 
   # For a review, and for `pilothouse dev`
-  pilothouse crd foo_controller.wasm > objects/crd.yaml";
+  pilothouse crd foo_controller.wasm > objects/crd.yaml
+
+  # That of Plugins, for a host with --plugins-from-cluster
+  pilothouse crd --plugins | kubectl apply -f -";
+
+/// The definition of Plugins.
+const PLUGINS: &str = include_str!("plugins.yaml");
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Crd {
     /// Component (.wasm)
-    file: PathBuf,
+    #[arg(required_unless_present = "plugins")]
+    file: Option<PathBuf>,
+    /// Print the definition of Plugins, which a host with --plugins-from-cluster runs
+    #[arg(long, conflicts_with = "file")]
+    plugins: bool,
 }
 
 impl Crd {
     pub(crate) fn main(&self) -> Result<()> {
-        let shown = self.file.display();
-        let wasm = fs::read(&self.file)
+        // Without a file it is that of Plugins.
+        let Some(file) = &self.file else { return print(PLUGINS) };
+        let shown = file.display();
+        let wasm = fs::read(file)
             .map_err(|error| anyhow!("{shown} cannot be read: {error}; name a component (.wasm)"))?;
         let definitions = definitions(&wasm).with_context(|| shown.to_string())?;
         if definitions.is_empty() {

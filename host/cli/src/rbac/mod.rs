@@ -1,4 +1,4 @@
-//! `pilothouse rbac`: the least rights of a host that runs the plugins of a directory, as YAML.
+//! `pilothouse rbac`: the least rights of a host that runs the plugins of a directory, or of the cluster, as YAML.
 //!
 //! ```text
 //!  DIR ─► manifests, components ─► describe, imports ─► needs ─► rights ─► rules ─► YAML
@@ -24,12 +24,16 @@ use crate::hosting::default_cache_dir;
 use crate::inspect::interfaces::Interfaces;
 use crate::inspect::{self, Inspector, describe};
 use crate::output::print;
+use crate::plugin_objects;
 
 const EXAMPLES: &str = "Examples:
   # A ServiceAccount for a host that runs the plugins of a directory
   kubectl create namespace pilothouse
   pilothouse rbac plugins > rbac.yaml
   kubectl apply -f rbac.yaml
+
+  # For a host that runs the Plugins of two namespaces
+  pilothouse rbac --plugins-from-cluster team-a,team-b
 
   # With other names, for a host without leader election
   pilothouse rbac plugins --namespace controllers --service-account host --no-leader-election";
@@ -41,8 +45,11 @@ const MOST_LOOKS: usize = 10_000;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Rbac {
     /// Plugin directory: components (.wasm) and their manifests (.yaml)
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "plugins_from_cluster")]
+    directory: Option<PathBuf>,
+    /// Namespaces whose Plugins (plugins.pilothouse.dev) the host runs as well, as for `run`
+    #[arg(long, value_name = "NAMESPACES", value_delimiter = ',', value_parser = plugin_objects::namespace)]
+    plugins_from_cluster: Vec<String>,
     /// Namespace of the host's ServiceAccount and Pod
     #[arg(short, long, value_name = "NS", default_value = "pilothouse", value_parser = name)]
     namespace: String,
@@ -87,9 +94,18 @@ impl Rbac {
         };
         let mut rights = Rights::default();
         needs::of_host(&host, &mut rights)?;
-        let inspector = Inspector::new(self.cache_dir.map_or_else(default_cache_dir, Ok)?)?;
-        for (path, plugin) in plugins(&self.directory, &inspector).await?.into_values() {
-            needs::of_plugin(&plugin, &mut rights).context(path)?;
+        if !self.plugins_from_cluster.is_empty() {
+            let namespaces = plugin_objects::namespaces(self.plugins_from_cluster).context(
+                "--plugins-from-cluster: all namespaces have no form in RBAC, which cannot give the groups of their ServiceAccounts \
+                 without those of administrators; name the namespaces",
+            )?;
+            needs::of_plugin_objects(&namespaces, &mut rights)?;
+        }
+        if let Some(directory) = &self.directory {
+            let inspector = Inspector::new(self.cache_dir.map_or_else(default_cache_dir, Ok)?)?;
+            for (path, plugin) in plugins(directory, &inspector).await?.into_values() {
+                needs::of_plugin(&plugin, &mut rights).context(path)?;
+            }
         }
         print(&manifest::yaml(&host, &rights))
     }
@@ -106,7 +122,7 @@ async fn plugins(directory: &Path, inspector: &Inspector) -> Result<BTreeMap<Str
         for change in scanner.look(Instant::now()).changes {
             match change {
                 Change::Changed(files) => {
-                    let path = files.manifest_path.as_ref().unwrap_or(&files.wasm_path).display().to_string();
+                    let path = files.places.manifest_or_component().to_owned();
                     let name = files.name.clone();
                     let plugin = inspect(inspector, files).await.with_context(|| path.clone())?;
                     plugins.insert(name, (path, plugin));

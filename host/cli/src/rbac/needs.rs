@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use pilothouse_object::Gvk;
-use pilothouse_plugin::{ConfigFrom, Description, Grants, Manifest, Rule, WatchScope};
+use pilothouse_plugin::{ConfigFrom, Description, Grants, Manifest, NamespacedName, Rule, WatchScope};
 
 use super::rights::{Right, Rights, RoleScope, Verb};
 use crate::inspect::interfaces::Interfaces;
@@ -130,6 +130,26 @@ pub(crate) fn of_host(host: &Host, rights: &mut Rights) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Adds the rights to follow the Plugins of these namespaces, and to act as the accounts that they name. What these plugins
+/// watch is known to a host alone.
+pub(crate) fn of_plugin_objects(namespaces: &BTreeSet<String>, rights: &mut Rights) -> Result<()> {
+    let reason = "Plugins of the cluster";
+    for namespace in namespaces {
+        let group = "pilothouse.dev";
+        for verb in [Verb::List, Verb::Watch] {
+            rights.add(within(namespace, group, "plugins", None, verb), reason)?;
+        }
+        rights.add(within(namespace, group, "plugins/status", None, Verb::Patch), reason)?;
+        rights.add(within(namespace, "", "serviceaccounts", None, Verb::Impersonate), reason)?;
+        // Any account of the namespace has these groups.
+        let account = NamespacedName { namespace: namespace.clone(), name: String::new() };
+        for group in account.service_account_groups() {
+            rights.add(cluster("", "groups", Some(&group), Verb::Impersonate), reason)?;
+        }
+    }
+    rights.add(cluster("authorization.k8s.io", "subjectaccessreviews", None, Verb::Create), reason)
 }
 
 fn cluster(group: &str, resource: &str, name: Option<&str>, verb: Verb) -> Right {

@@ -19,6 +19,7 @@ mod body;
 mod client;
 mod connection;
 mod destination;
+mod download;
 mod error_code;
 mod failure;
 mod hooks;
@@ -39,6 +40,7 @@ use wasmtime_wasi_http::{WasiHttp, WasiHttpView as _};
 use crate::state::StoreState;
 
 pub use client::{HttpClient, HttpClientOptions, HttpObserver, HttpResult};
+pub use download::download;
 pub use failure::HttpFailure;
 pub(crate) use hooks::Http;
 pub use resolve::{ResolveFuture, Resolver, SystemResolver};

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lifecycle::config_sources::{ConfigSources, MergedConfig, Unusable};
 use crate::lifecycle::generation::Generation;
-use crate::lifecycle::load::{Cause, Load, Loader, manifest_path};
+use crate::lifecycle::load::{Cause, Load, Loader};
 use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::rollback::Version;
 
@@ -146,7 +146,7 @@ async fn load_ended(load: &mut Option<LoadInProgress<'_>>) {
 }
 
 fn record_unusable(plugin: &Plugin, files: &Files, error: Unusable, cancel: &CancellationToken) {
-    let message = format!("{}: {}", manifest_path(files).display(), error.message);
+    let message = format!("{}: {}", files.places.manifest_or_component(), error.message);
     let kept = plugin.current().map(|generation| generation.number);
     if error.waits && kept.is_none() {
         tracing::warn!(

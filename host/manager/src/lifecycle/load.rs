@@ -9,7 +9,6 @@
 //! answers, and a failure of the host (input and output, time, resources) leads to another try of the whole load.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -30,6 +29,7 @@ use crate::imports::api_calls::ApiCalls;
 use crate::imports::http_client::{LazyHttpClient, user_agent};
 use crate::imports::kind_views::KindViews;
 use crate::imports::plugin_imports::PluginImports;
+use crate::lifecycle::component_fetch::ComponentFetcher;
 use crate::lifecycle::component_source::{self, ComponentSource};
 use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
 use crate::lifecycle::generation::{ComponentTraits, Generation};
@@ -60,6 +60,8 @@ pub(crate) struct Loader {
     /// Records the calls of plugins.
     pub(crate) recorder: Option<Recorder>,
     pub(crate) indexes: SharedIndexes,
+    /// Gets the components of Plugins of the cluster; none where they are not followed.
+    pub(crate) fetcher: Option<ComponentFetcher>,
 }
 
 /// The sources of one generation.
@@ -137,8 +139,11 @@ impl Refused {
 
     /// Logs it, and returns it with the name of the file to blame.
     fn logged(&self, plugin: &Plugin, files: &Files) -> String {
-        let manifest = files.manifest_path.as_ref().filter(|_| self.file == Blamed::Manifest);
-        let message = format!("{}: {}", manifest.unwrap_or(&files.wasm_path).display(), self.reason);
+        let place = match self.file {
+            Blamed::Component => files.places.component.as_str(),
+            Blamed::Manifest => files.places.manifest_or_component(),
+        };
+        let message = format!("{place}: {}", self.reason);
         let kept = plugin.current().map(|generation| generation.number);
         tracing::error!(
             event = "plugin_failed",
@@ -201,7 +206,7 @@ impl Loader {
                     return None;
                 }
                 Err(LoadFailure::Retry(reason)) => {
-                    await_retry(plugin, &files.wasm_path, &reason, backoff.failure(), cancel).await?;
+                    await_retry(plugin, &files.places.component, &reason, backoff.failure(), cancel).await?;
                 }
             }
         }
@@ -217,8 +222,15 @@ impl Loader {
             .into());
         }
         self.allowed.check(&files.manifest).map_err(Refused::manifest)?;
+        if let Some(fetcher) = &self.fetcher {
+            // Before there is a slot: a server may be slow, and others load meanwhile.
+            fetcher.fetch(files).await.map_err(LoadFailure::Retry)?;
+        }
         let slot = self.slots.prepare().await.map_err(LoadFailure::Retry)?;
         let wasm = component_source::read(&files.wasm_path, &files.digest).await;
+        if let (Err(_), Some(fetcher)) = (&wasm, &self.fetcher) {
+            fetcher.forget(files).await;
+        }
         let wasm = wasm.map_err(LoadFailure::Retry)?;
         let prepared = self.slots.run(slot, self.compiler.prepare(&wasm)).await;
         Ok(prepared.map_err(LoadFailure::Retry)??)
@@ -251,8 +263,8 @@ impl Loader {
                 }
                 LoadFailure::Retry(reason) => {
                     let reason = printable(&load.config.hide(reason));
-                    let path = &load.files.wasm_path;
-                    if await_retry(plugin, path, &reason, backoff.failure(), cancel).await.is_none() {
+                    let place = &load.files.places.component;
+                    if await_retry(plugin, place, &reason, backoff.failure(), cancel).await.is_none() {
                         return;
                     }
                 }
@@ -391,12 +403,12 @@ impl Loader {
 /// Shows why a load waits for its next try, and waits. None when it was cancelled.
 async fn await_retry(
     plugin: &Plugin,
-    file: &Path,
+    place: &str,
     reason: &str,
     delay: Duration,
     cancel: &CancellationToken,
 ) -> Option<()> {
-    let reason = format!("{}: {reason}", file.display());
+    let reason = format!("{place}: {reason}");
     tracing::warn!(
         event = "plugin_load_delayed",
         plugin = &**plugin.name(),
@@ -408,12 +420,8 @@ async fn await_retry(
     cancel.run_until_cancelled(tokio::time::sleep_until(next_try)).await
 }
 
-/// The path of the manifest, or of the component where the plugin has no manifest.
-pub(super) fn manifest_path(files: &Files) -> &Path {
-    files.manifest_path.as_deref().unwrap_or(&files.wasm_path)
-}
-
-fn identity(manifest: &Manifest) -> Identity {
+/// As whom the requests of a plugin are sent.
+pub(super) fn identity(manifest: &Manifest) -> Identity {
     Identity {
         user_agent: user_agent(manifest),
         field_manager: manifest.name.clone(),

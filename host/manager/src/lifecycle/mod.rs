@@ -2,7 +2,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `directory/` | changes of the plugin directory |
+//! | `directory/`, `plugin_objects/`, `sources.rs` | changes of the plugin directory and of the Plugins of the cluster; which of them defines a plugin |
+//! | `component_fetch.rs`, `component_store.rs` | components of Plugins of the cluster |
 //! | `follow.rs`, `config_sources/` | one plugin's files and configuration: a load for each change |
 //! | `load.rs`, `load_slots.rs`, `describe.rs`, `kinds.rs`, `account.rs`, `informers.rs`, `shared_indexes.rs` | the steps of a load |
 //! | `component_source.rs`, `code_repair.rs` | lost machine code is made again |
@@ -13,7 +14,9 @@
 
 mod account;
 pub(crate) mod code_repair;
+pub(crate) mod component_fetch;
 pub(crate) mod component_source;
+pub(crate) mod component_store;
 pub(crate) mod config_sources;
 mod describe;
 pub(crate) mod directory;
@@ -25,11 +28,13 @@ mod kinds;
 pub(crate) mod load;
 pub(crate) mod load_slots;
 pub(crate) mod plugin;
+pub(crate) mod plugin_objects;
 mod probation;
 pub(crate) mod quarantine;
 pub(crate) mod rollback;
 pub(crate) mod schedules;
 pub(crate) mod shared_indexes;
+pub(crate) mod sources;
 pub(crate) mod standby;
 pub(crate) mod state;
 pub(crate) mod tracker;

@@ -1,10 +1,12 @@
 //! What each change of the directory does to the plugins of a host.
 
 use pilothouse_engine::{FaultKind, LoadError};
+use pilothouse_plugin::directory::Change;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::*;
+use crate::lifecycle::plugin_objects::ObjectChange;
 use crate::observe::status::PluginStatus;
 use crate::testing::{FakeCompiler, FakeComponent, done, fault, files, settle, unreachable_client};
 
@@ -27,7 +29,7 @@ impl Host {
         let metrics = Metrics::new();
         let threads = PluginThreads { guests: Executor::on_current_runtime(), work: Handle::current() };
         let engine = Arc::clone(&compiler) as _;
-        let manager = Manager::new(options, engine, client, factory, metrics.clone(), threads).await;
+        let manager = Manager::new(options, engine, client, factory, metrics.clone(), threads, None).await;
         // As if the server had answered.
         *manager.0.unreachable.lock() = None;
         Self { manager, compiler, metrics }
@@ -313,4 +315,70 @@ async fn a_manifest_that_names_what_the_host_does_not_allow_is_refused() {
     assert_eq!(host.plugin().state, PluginState::Failed);
     host.apply(Change::Changed(files(b"a", &spec("a")))).await;
     assert_eq!(host.plugin().state, PluginState::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_of_one_name_that_of_the_directory_runs_and_then_that_of_the_cluster() {
+    let host = Host::new().await;
+    host.compiler.add(b"file", FakeComponent::reconciler().0);
+    host.compiler.add(b"object", FakeComponent::reconciler().0);
+    let runs = || host.manager.plugin_view("p").running_manifest;
+    let [of_file, of_object] = ["sha256:manifest", "sha256:object"].map(|digest| Some(digest.to_owned()));
+    let object = || {
+        let manifest_digest = "sha256:object".to_owned();
+        ObjectChange::Changed(Files { manifest_digest, ..files(b"object", &json!({})) })
+    };
+    host.change_to(b"file").await;
+    host.manager.apply_object(object());
+    settle().await;
+    assert_eq!((runs(), host.manager.plugin_view("p").in_directory), (of_file.clone(), true));
+    // What concerns the Plugin alone leaves the plugin of the directory.
+    let refused = ObjectChange::Refused { name: "p".to_owned(), message: "Plugin p: no".to_owned() };
+    host.manager.apply_object(refused);
+    host.manager.apply_object(ObjectChange::Removed { name: "p".to_owned() });
+    settle().await;
+    assert_eq!((runs(), host.plugin().last_error), (of_file, None));
+    host.manager.apply_object(object());
+    host.apply(removed()).await;
+    assert_eq!((runs(), host.manager.plugin_view("p").in_directory), (of_object, false));
+    assert_eq!(host.plugin().generation, 2, "it is the same plugin, in its next generation");
+    host.manager.apply_object(ObjectChange::Removed { name: "p".to_owned() });
+    tokio::time::sleep(EVENTS_GRACE).await;
+    assert_eq!(host.manager.status().plugins.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_object_fails_a_new_plugin_and_leaves_a_running_one() {
+    let host = Host::new().await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    let refuse = || {
+        let message = "Plugin p: spec.serviceAccount: it is missing".to_owned();
+        host.manager.apply_object(ObjectChange::Refused { name: "p".to_owned(), message });
+    };
+    refuse();
+    let error = Some("Plugin p: spec.serviceAccount: it is missing".to_owned());
+    assert_eq!((host.plugin().state, host.plugin().last_error), (PluginState::Failed, error.clone()));
+    host.manager.apply_object(ObjectChange::Changed(files(b"a", &json!({}))));
+    settle().await;
+    assert_eq!((host.plugin().state, host.plugin().last_error), (PluginState::Running, None));
+    let running = host.manager.plugin_view("p").running_manifest;
+    assert_eq!(running.as_deref(), Some("sha256:manifest"));
+    refuse();
+    assert_eq!((host.plugin().state, host.plugin().last_error), (PluginState::Running, error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_is_ready_when_all_its_sources_were_read() {
+    let mut options = ManagerOptions::new(PathBuf::from("/nowhere"));
+    options.objects = Some(PluginObjectsOptions {
+        namespaces: None,
+        components: PathBuf::from("/nowhere"),
+        component_hosts: Default::default(),
+    });
+    let host = Host::with(options).await;
+    host.apply(Change::Synced).await;
+    assert_eq!(host.manager.not_ready().as_deref(), Some("reading the plugin directory"));
+    host.manager.apply_object(ObjectChange::Synced);
+    settle().await;
+    assert_eq!(host.manager.not_ready(), None);
 }

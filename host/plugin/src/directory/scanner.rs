@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use super::file::{self, Digest, Look, Tracked, role};
 use super::plan::{Entry, Known, Outcome, plan};
-use super::{Change, Files, Rules};
+use super::{Change, Files, Places, Rules};
 use crate::manifest::Manifest;
 
 /// Number of settling times for which components without a manifest wait for manifests that are being written.
@@ -163,11 +163,15 @@ impl Scanner {
         (manifest_digest, digest): (Option<Digest>, Digest),
         manifest: Arc<Manifest>,
     ) -> Files {
+        let wasm_path = self.path.join(&component);
         Files {
             name: manifest.name.clone(),
-            wasm_path: self.path.join(&component),
             digest: file::spell(&digest),
-            manifest_path: (head != component).then(|| self.path.join(head)),
+            places: Places {
+                component: wasm_path.display().to_string(),
+                manifest: (head != component).then(|| self.path.join(head).display().to_string()),
+            },
+            wasm_path,
             manifest_digest: manifest_digest.as_ref().map(file::spell).unwrap_or_default(),
             manifest,
         }

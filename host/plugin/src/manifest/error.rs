@@ -39,6 +39,15 @@ pub enum ManifestError {
     },
 }
 
+impl ManifestError {
+    /// The same error of a text that nobody has seen.
+    pub(super) fn without_position(mut self) -> Self {
+        let (Self::Shape { at, .. } | Self::Field { at, .. }) = &mut self;
+        *at = None;
+        self
+    }
+}
+
 /// `line 3, column 5: spec.limits.memory: `, with the parts that are known.
 struct Prefix<'a>(Option<Position>, Option<&'a str>);
 

@@ -3,4 +3,5 @@
 mod describe;
 mod documents;
 mod manifest;
+mod objects;
 mod predicates;

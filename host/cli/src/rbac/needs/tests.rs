@@ -267,3 +267,30 @@ fn the_roles_allow_what_the_manifest_grants_and_nothing_else() {
     }
     assert!(checked > 100_000 && allowed > 5_000 && refused > 50, "{checked}, {allowed}, {refused}");
 }
+
+#[test]
+fn a_host_of_plugins_of_the_cluster_acts_as_accounts_of_their_namespaces_alone() {
+    let mut rights = Rights::default();
+    of_plugin_objects(&["a".to_owned(), "b".to_owned()].into(), &mut rights).unwrap();
+    let line = |(scope, rule): (&RoleScope, &RoleRule)| {
+        let verbs: Vec<_> = rule.verbs.iter().map(|verb| verb.as_str()).collect();
+        let (resources, names) = (rule.resources.join(","), rule.names.join(","));
+        format!("{scope:?} {} {resources} [{names}] {}", rule.group, verbs.join(","))
+    };
+    let rules = rights.rules();
+    let lines: Vec<String> =
+        rules.iter().flat_map(|(scope, rules)| rules.iter().map(move |rule| line((scope, rule)))).collect();
+    assert_eq!(
+        lines,
+        [
+            "Cluster  groups [system:authenticated,system:serviceaccounts,system:serviceaccounts:a,system:serviceaccounts:b] impersonate",
+            "Cluster authorization.k8s.io subjectaccessreviews [] create",
+            r#"Namespace("a")  serviceaccounts [] impersonate"#,
+            r#"Namespace("a") pilothouse.dev plugins [] list,watch"#,
+            r#"Namespace("a") pilothouse.dev plugins/status [] patch"#,
+            r#"Namespace("b")  serviceaccounts [] impersonate"#,
+            r#"Namespace("b") pilothouse.dev plugins [] list,watch"#,
+            r#"Namespace("b") pilothouse.dev plugins/status [] patch"#,
+        ]
+    );
+}

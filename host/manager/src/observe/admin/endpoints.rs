@@ -89,7 +89,7 @@ impl Endpoints {
 
     async fn command(&self, parts: &Parts) -> Result<Response<Full<Bytes>>, Refused> {
         let path = parts.uri.path();
-        let named = path.strip_prefix("/plugins/").and_then(|rest| rest.split_once('/'));
+        let named = path.strip_prefix("/plugins/").and_then(|rest| rest.rsplit_once('/'));
         let Some((name, Some(command))) =
             named.map(|(name, command)| (name, Command::parse(command, parts.uri.query())))
         else {

@@ -1,0 +1,204 @@
+//! [`ComponentFetcher`]: gets the component of a Plugin of the cluster into the [`ComponentStore`].
+//!
+//! A ConfigMap or Secret is read as the plugin's ServiceAccount: who may not read the object cannot run what is in it, and the
+//! host needs no right of its own. A URL is fetched from the hosts that the operator allows, and from no other. Called by the loader before each load; a failure leads to another try of the load.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use pilothouse_client::{ApiResource, Client, Error};
+use pilothouse_engine::download;
+use pilothouse_object::{Gvk, ObjectKey};
+use pilothouse_plugin::directory::Files;
+use pilothouse_plugin::{ComponentHosts, Manifest, NamespacedName, ObjectEntry, RemoteComponent};
+use serde::Deserialize;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use crate::imports::http_client::user_agent;
+use crate::lifecycle::component_store::ComponentStore;
+use crate::lifecycle::load::identity;
+
+/// Objects that are read at once: each is in memory as a whole, in several forms.
+const OBJECTS: usize = 4;
+/// URLs that are fetched at once: each is streamed, and a slow server holds up the others for a minute.
+const URLS: usize = 16;
+
+/// Fetches components.
+pub(crate) struct ComponentFetcher {
+    client: Client,
+    store: Arc<ComponentStore>,
+    /// The hosts that URLs may name.
+    hosts: ComponentHosts,
+    /// The runtime of connections to them.
+    work: Handle,
+    objects: Semaphore,
+    urls: Semaphore,
+}
+
+/// The objects that hold components.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    ConfigMap,
+    Secret,
+}
+
+impl Holder {
+    /// Kind, plural, and the field with bytes.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::ConfigMap => ("ConfigMap", "configmaps", "binaryData"),
+            Self::Secret => ("Secret", "secrets", "data"),
+        }
+    }
+}
+
+impl ComponentFetcher {
+    pub(crate) fn new(
+        client: Client,
+        store: Arc<ComponentStore>,
+        hosts: ComponentHosts,
+        work: Handle,
+    ) -> Self {
+        Self { client, store, hosts, work, objects: Semaphore::new(OBJECTS), urls: Semaphore::new(URLS) }
+    }
+
+    /// Gets the component of a plugin into the store, unless it is there. Does nothing for one of the plugin directory.
+    ///
+    /// # Errors
+    /// The reason, and what to do.
+    pub(crate) async fn fetch(&self, files: &Files) -> Result<(), String> {
+        let Some((remote, namespace)) = remote(files) else { return Ok(()) };
+        let (store, digest) = (Arc::clone(&self.store), files.digest.clone());
+        let of = namespace.to_owned();
+        if blocking(move || store.has(&of, &digest)).await? {
+            return Ok(());
+        }
+        let turns = if matches!(remote, RemoteComponent::Url(_)) { &self.urls } else { &self.objects };
+        let _turn = turns.acquire().await.map_err(|error| error.to_string())?;
+        let store = Arc::clone(&self.store);
+        let incoming = blocking(move || store.incoming()).await?;
+        let mut incoming = incoming.map_err(|e| format!("it cannot be written below --cache-dir: {e}"))?;
+        match remote {
+            RemoteComponent::ConfigMap(entry) => {
+                incoming.write(&self.entry(Holder::ConfigMap, namespace, entry, &files.manifest).await?)?;
+            }
+            RemoteComponent::Secret(entry) => {
+                incoming.write(&self.entry(Holder::Secret, namespace, entry, &files.manifest).await?)?;
+            }
+            RemoteComponent::Url(url) => {
+                let hosts = self.hosts.of(url).ok_or(
+                    "the host does not fetch from there; ask its operator to add the host of the URL to --component-hosts",
+                )?;
+                let user_agent = user_agent(&files.manifest);
+                let take = |bytes: &[u8]| incoming.write(bytes);
+                download(&url.to_string(), hosts.clone(), user_agent, &self.work, take).await?;
+            }
+        }
+        let (store, digest, namespace) =
+            (Arc::clone(&self.store), files.digest.clone(), namespace.to_owned());
+        blocking(move || store.keep(incoming, &namespace, &digest)).await?
+    }
+
+    /// Removes a component that cannot be read from the store; the next load fetches it again.
+    pub(crate) async fn forget(&self, files: &Files) {
+        if let Some((_, namespace)) = remote(files) {
+            let (store, digest) = (Arc::clone(&self.store), files.digest.clone());
+            let namespace = namespace.to_owned();
+            // A runtime that ends removes nothing.
+            let _ = blocking(move || store.remove(&namespace, &digest)).await;
+        }
+    }
+
+    /// The bytes of an entry of an object, read as the plugin's ServiceAccount.
+    async fn entry(
+        &self,
+        holder: Holder,
+        namespace: &str,
+        entry: &ObjectEntry,
+        manifest: &Manifest,
+    ) -> Result<Vec<u8>, String> {
+        let (kind, plural, _) = holder.names();
+        let resource = ApiResource::new(Gvk::new("", "v1", kind), plural, true);
+        let key = ObjectKey::new(Some(namespace), &entry.name).map_err(|error| error.to_string())?;
+        let client = self.client.with_identity(identity(manifest));
+        let object = client.get(&resource, &key, None).await;
+        let object =
+            object.map_err(|error| unread(&error, plural, entry, manifest.service_account.as_ref()))?;
+        bytes_of(holder, object.bytes(), &entry.key)
+    }
+}
+
+/// Where the component of a plugin is fetched from, and the plugin's namespace.
+fn remote(files: &Files) -> Option<(&RemoteComponent, &str)> {
+    let (namespace, _) = files.name.split_once('/')?;
+    Some((files.manifest.source.remote.as_ref()?, namespace))
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
+}
+
+fn unread(error: &Error, plural: &str, entry: &ObjectEntry, account: Option<&NamespacedName>) -> String {
+    match error {
+        // What was read may be quoted.
+        Error::Protocol { doing, .. } => format!("{doing}: unexpected response"),
+        error if error.is_not_found() => "it does not exist; create it".to_owned(),
+        error if error.is_forbidden() => {
+            let account = account.map_or("", |account| &account.name);
+            format!("{error}; grant ServiceAccount {account:?} the verb get on {plural} {:?}", entry.name)
+        }
+        error => error.to_string(),
+    }
+}
+
+/// The bytes of an entry in the text of an object. Errors quote nothing of it.
+fn bytes_of(holder: Holder, object: &[u8], key: &str) -> Result<Vec<u8>, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Text {
+        #[serde(default)]
+        data: Option<HashMap<String, String>>,
+        #[serde(default)]
+        binary_data: Option<HashMap<String, String>>,
+    }
+    let (_, _, field) = holder.names();
+    let Text { data, binary_data } =
+        serde_json::from_slice(object).map_err(|_| "the object cannot be read as JSON".to_owned())?;
+    let entries = match holder {
+        Holder::ConfigMap => binary_data,
+        Holder::Secret => data,
+    };
+    let entries = entries.unwrap_or_default();
+    let text = entries.get(key).ok_or_else(|| {
+        format!(
+            "{field} has no such key; create the object with `kubectl create … --from-file={key}=FILE.wasm`"
+        )
+    })?;
+    BASE64_STANDARD.decode(text).map_err(|_| format!("{field} has no base64 there; create the object again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_of_binary_data_of_a_config_map_and_of_data_of_a_secret() {
+        let object = br#"{"data":{"a":"AAEC","text":"x"},"binaryData":{"a":"AwQ=","bad":"?"}}"#;
+        assert_eq!(bytes_of(Holder::Secret, object, "a").unwrap(), [0, 1, 2]);
+        assert_eq!(bytes_of(Holder::ConfigMap, object, "a").unwrap(), [3, 4]);
+        let error = |holder, key| bytes_of(holder, object, key).unwrap_err();
+        assert!(error(Holder::ConfigMap, "text").starts_with("binaryData has no such key"));
+        assert!(error(Holder::Secret, "b").contains("--from-file=b=FILE.wasm"));
+        assert_eq!(
+            error(Holder::ConfigMap, "bad"),
+            "binaryData has no base64 there; create the object again"
+        );
+        for object in [&b"{}"[..], br#"{"data":null,"binaryData":null}"#] {
+            assert!(bytes_of(Holder::Secret, object, "a").is_err());
+        }
+        assert!(!bytes_of(Holder::Secret, br#"{"data":{"a":"secret"#, "a").unwrap_err().contains("secret"));
+    }
+}

@@ -1,0 +1,290 @@
+//! [`ComponentStore`]: the components of Plugins of the cluster, in a folder of the host.
+//!
+//! ```text
+//! DIR/components/NAMESPACE.DIGEST.wasm
+//! ```
+//!
+//! Invariants: a file has the content of its digest when it gets its name; it belongs to one namespace, so nobody runs what only
+//! another namespace could fetch; the folder is private, as that of compiled components; all files together have a bound,
+//! beyond which those go that were not loaded for longest. All methods block. Called by [`super::component_fetch`].
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
+
+use pilothouse_plugin::open_private_folder;
+use sha2::{Digest as _, Sha256};
+
+/// Maximum size of a component in bytes, as in the plugin directory.
+const MAX_COMPONENT: u64 = 64 << 20;
+/// Bytes of all components together: sixteen of the largest, or some thousands of usual ones.
+const MOST_BYTES: u64 = 1 << 30;
+/// A temporary file of this age is left over: a fetch takes less.
+const LEFT_OVER: Duration = Duration::from_secs(3600);
+/// Beginning of the names of temporary files.
+const TEMPORARY: &str = ".new-";
+
+/// The components that were fetched.
+#[derive(Debug)]
+pub(crate) struct ComponentStore {
+    folder: PathBuf,
+    next: AtomicU64,
+    most_bytes: u64,
+}
+
+/// A component that is being fetched; removed when it is not kept.
+#[derive(Debug)]
+pub(crate) struct IncomingComponent {
+    path: PathBuf,
+    file: File,
+    hasher: Sha256,
+    size: u64,
+}
+
+impl ComponentStore {
+    /// Opens the folder, and makes it if it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be made, or others have access to it.
+    pub(crate) fn open(folder: PathBuf) -> Result<Self, String> {
+        open_private_folder(&folder, "components that the host runs")?;
+        let store = Self { folder, next: AtomicU64::new(0), most_bytes: MOST_BYTES };
+        store.remove_left_over(SystemTime::now());
+        Ok(store)
+    }
+
+    /// The file of a component, whether it is there or not.
+    pub(crate) fn path(&self, namespace: &str, digest: &str) -> PathBuf {
+        self.folder.join(format!("{namespace}.{}.wasm", digest.trim_start_matches("sha256:")))
+    }
+
+    /// Whether a component is there. It counts as used now.
+    pub(crate) fn has(&self, namespace: &str, digest: &str) -> bool {
+        let file = File::open(self.path(namespace, digest));
+        // The time only decides which one goes first.
+        file.is_ok_and(|file| file.set_modified(SystemTime::now()).is_ok() || file.metadata().is_ok())
+    }
+
+    /// Removes a component, as one whose file was damaged.
+    pub(crate) fn remove(&self, namespace: &str, digest: &str) {
+        // It may be gone already.
+        let _ = fs::remove_file(self.path(namespace, digest));
+    }
+
+    /// Begins to write a component.
+    pub(crate) fn incoming(&self) -> io::Result<IncomingComponent> {
+        let number = self.next.fetch_add(1, Relaxed);
+        let path = self.folder.join(format!("{TEMPORARY}{}-{number}", std::process::id()));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(IncomingComponent { path, file, hasher: Sha256::new(), size: 0 })
+    }
+
+    /// Gives a component its name, and makes room for it.
+    ///
+    /// # Errors
+    /// When it has another digest, or cannot be written.
+    pub(crate) fn keep(
+        &self,
+        incoming: IncomingComponent,
+        namespace: &str,
+        digest: &str,
+    ) -> Result<(), String> {
+        let found = format!("sha256:{}", hex(&incoming.hasher.clone().finalize()));
+        if found != digest {
+            return Err(format!(
+                "its digest is {found}, but spec.source.digest demands {digest}; put the right component there or correct the \
+                 digest"
+            ));
+        }
+        let path = self.path(namespace, digest);
+        let named = incoming
+            .file
+            .set_permissions(fs::Permissions::from_mode(0o400))
+            .and_then(|()| fs::rename(&incoming.path, &path));
+        named.map_err(|error| not_written(&error))?;
+        self.make_room(&path);
+        Ok(())
+    }
+
+    /// Removes components that were not loaded for longest, until the others are within the bound.
+    fn make_room(&self, newest: &Path) {
+        let mut files = self.files();
+        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+        files.sort_by_key(|(_, _, used)| *used);
+        for (path, size, _) in files.into_iter().filter(|(path, ..)| path != newest) {
+            if total <= self.most_bytes {
+                return;
+            }
+            if fs::remove_file(path).is_ok() {
+                total -= size;
+            }
+        }
+    }
+
+    fn remove_left_over(&self, now: SystemTime) {
+        for (path, _, written) in self.files() {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let age = now.duration_since(written).unwrap_or_default();
+            if name.starts_with(TEMPORARY) && age > LEFT_OVER {
+                // Another host may have removed it.
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+
+    /// The files, their sizes, and when they were used last.
+    fn files(&self) -> Vec<(PathBuf, u64, SystemTime)> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let file = |entry: fs::DirEntry| {
+            let metadata = entry.metadata().ok()?;
+            Some((entry.path(), metadata.len(), metadata.modified().ok()?))
+        };
+        entries.filter_map(file).collect()
+    }
+}
+
+impl IncomingComponent {
+    /// Appends to the component.
+    ///
+    /// # Errors
+    /// When it becomes too large, or cannot be written.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.size += bytes.len() as u64;
+        if self.size > MAX_COMPONENT {
+            return Err(
+                "it is too large; a component may have 64 MiB; build it in release mode and strip it"
+                    .to_owned(),
+            );
+        }
+        self.hasher.update(bytes);
+        self.file.write_all(bytes).map_err(|error| not_written(&error))
+    }
+}
+
+impl Drop for IncomingComponent {
+    fn drop(&mut self) {
+        // It has another name once it is kept.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn not_written(error: &io::Error) -> String {
+    format!("it cannot be written below --cache-dir: {error}")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use pilothouse_plugin::directory::{digest_of, read_component};
+
+    use super::*;
+
+    fn store(folder: &Path) -> ComponentStore {
+        ComponentStore::open(folder.join("components")).unwrap()
+    }
+
+    fn keep(store: &ComponentStore, namespace: &str, content: &[u8]) -> String {
+        let digest = digest_of(content);
+        let mut incoming = store.incoming().unwrap();
+        content.chunks(3).for_each(|chunk| incoming.write(chunk).unwrap());
+        store.keep(incoming, namespace, &digest).unwrap();
+        digest
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder.join("components")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_component_is_kept_under_its_namespace_and_digest_and_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let digest = keep(&store, "a", b"component");
+        assert!(store.has("a", &digest) && !store.has("b", &digest));
+        let path = store.path("a", &digest);
+        assert_eq!(read_component(&path, &digest).unwrap().as_deref(), Some(&b"component"[..]));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o400);
+        assert_eq!(names(folder.path()).len(), 1);
+        store.remove("a", &digest);
+        assert!(!store.has("a", &digest));
+    }
+
+    #[test]
+    fn another_content_than_the_digest_says_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let mut incoming = store.incoming().unwrap();
+        incoming.write(b"other").unwrap();
+        let wanted = digest_of(b"component");
+        let error = store.keep(incoming, "a", &wanted).unwrap_err();
+        assert!(error.contains(&digest_of(b"other")) && error.contains(&wanted), "{error}");
+        drop(store.incoming().unwrap());
+        assert_eq!(names(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused_before_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let mut incoming = store.incoming().unwrap();
+        let chunk = vec![0; 16 << 20];
+        for _ in 0..4 {
+            incoming.write(&chunk).unwrap();
+        }
+        let error = incoming.write(b"1").unwrap_err();
+        assert!(error.contains("64 MiB"), "{error}");
+        assert_eq!(incoming.file.metadata().unwrap().len(), MAX_COMPONENT);
+    }
+
+    #[test]
+    fn those_that_were_not_loaded_for_longest_go_when_there_is_no_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = ComponentStore { most_bytes: 20, ..store(folder.path()) };
+        let [old, used] = [b"0000000000", b"1111111111"].map(|content| keep(&store, "a", content));
+        let hours_ago = |hours| SystemTime::now() - Duration::from_secs(3600_u64 * hours);
+        for (digest, hours) in [(&old, 1), (&used, 2)] {
+            File::open(store.path("a", digest)).unwrap().set_modified(hours_ago(hours)).unwrap();
+        }
+        assert!(store.has("a", &used));
+        let newest = keep(&store, "b", b"2222222222");
+        assert!(!store.has("a", &old) && store.has("a", &used) && store.has("b", &newest));
+        // One that is larger than all others together stays alone.
+        let large = keep(&store, "b", &[3; 30]);
+        assert_eq!(names(folder.path()), [store.path("b", &large).file_name().unwrap().to_str().unwrap()]);
+    }
+
+    #[test]
+    fn temporary_files_that_were_left_over_go_at_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        std::mem::forget(store.incoming().unwrap());
+        store.remove_left_over(SystemTime::now());
+        assert_eq!(names(folder.path()).len(), 1, "another host may be writing it");
+        store.remove_left_over(SystemTime::now() + LEFT_OVER * 2);
+        assert_eq!(names(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_enter_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("components");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let error = ComponentStore::open(path).unwrap_err();
+        assert!(error.contains("mode 755"), "{error}");
+    }
+}

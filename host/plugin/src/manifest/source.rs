@@ -1,0 +1,190 @@
+//! [`Source`]: where the component of a plugin is. In the plugin directory it is a file; a Plugin of the cluster names an
+//! object beside it or a URL, and the digest of what is in there.
+
+use pilothouse_object::is_dns_subdomain;
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use super::{ManifestError, refused};
+use crate::component_hosts::ComponentUrl;
+use crate::yaml::known;
+
+/// The component of a plugin, and its required digest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Source {
+    /// File name in the manifest's directory; the default is the manifest's own stem with `.wasm`.
+    pub file: Option<String>,
+    /// `sha256:` and 64 lower-case hexadecimal digits; absent for any content.
+    pub digest: Option<String>,
+    /// From where the host fetches the component of a Plugin of the cluster.
+    pub remote: Option<RemoteComponent>,
+}
+
+/// A component that is no file of the plugin directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RemoteComponent {
+    /// An entry of `binaryData` of a ConfigMap in the plugin's namespace.
+    ConfigMap(ObjectEntry),
+    /// An entry of `data` of a Secret in the plugin's namespace.
+    Secret(ObjectEntry),
+    /// What a server sends.
+    Url(ComponentUrl),
+}
+
+/// An entry of a ConfigMap or Secret.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectEntry {
+    /// Name of the object.
+    pub name: String,
+    /// Key of the entry.
+    pub key: String,
+}
+
+impl RemoteComponent {
+    /// What messages call it.
+    #[must_use]
+    pub fn place(&self, namespace: &str) -> String {
+        match self {
+            Self::ConfigMap(ObjectEntry { name, key }) => {
+                format!("ConfigMap {namespace}/{name}, key {key:?}")
+            }
+            Self::Secret(ObjectEntry { name, key }) => format!("Secret {namespace}/{name}, key {key:?}"),
+            Self::Url(url) => url.to_string(),
+        }
+    }
+}
+
+/// Which fields a manifest may have in `spec.source`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Home {
+    /// A file of the plugin directory.
+    Directory,
+    /// An object of the cluster.
+    Cluster,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct SourceText {
+    file: Option<Spanned<String>>,
+    digest: Option<Spanned<String>>,
+    config_map: Option<Spanned<ObjectEntry>>,
+    secret: Option<Spanned<ObjectEntry>>,
+    url: Option<Spanned<String>>,
+}
+
+const LOCAL: &str = "copy the component into the plugin directory and name it in spec.source.file";
+
+const REMOTE: &str = "write one of configMap, secret and url, and the digest";
+
+impl SourceText {
+    pub(super) fn check(self, home: Home) -> Result<Source, ManifestError> {
+        let Self { file, digest, config_map, secret, url } = self;
+        let remote = match home {
+            Home::Directory => {
+                let named = [
+                    ("configMap", config_map.as_ref().map(|entry| entry.referenced)),
+                    ("secret", secret.as_ref().map(|entry| entry.referenced)),
+                    ("url", url.as_ref().map(|url| url.referenced)),
+                ];
+                if let Some((field, at)) = named.into_iter().find_map(|(field, at)| Some((field, at?))) {
+                    return Err(ManifestError::Field {
+                        at: known(at),
+                        field: format!("spec.source.{field}"),
+                        reason: "only a Plugin of the cluster has it".to_owned(),
+                        remedy: LOCAL.to_owned(),
+                    });
+                }
+                None
+            }
+            Home::Cluster => {
+                if let Some(file) = &file {
+                    let reason = "a Plugin of the cluster names no file of the host".to_owned();
+                    return Err(refused(file, "spec.source.file", reason, REMOTE));
+                }
+                Some(remote(config_map, secret, url)?)
+            }
+        };
+        file.as_ref().map(check_file).transpose()?;
+        digest.as_ref().map(check_digest).transpose()?;
+        Ok(Source {
+            file: file.map(|file| file.value),
+            digest: digest.map(|digest| digest.value.to_ascii_lowercase()),
+            remote,
+        })
+    }
+}
+
+fn remote(
+    config_map: Option<Spanned<ObjectEntry>>,
+    secret: Option<Spanned<ObjectEntry>>,
+    url: Option<Spanned<String>>,
+) -> Result<RemoteComponent, ManifestError> {
+    match (config_map, secret, url) {
+        (Some(entry), None, None) => check_entry("configMap", entry).map(RemoteComponent::ConfigMap),
+        (None, Some(entry), None) => check_entry("secret", entry).map(RemoteComponent::Secret),
+        (None, None, Some(url)) => {
+            ComponentUrl::parse(&url.value).map(RemoteComponent::Url).map_err(|reason| {
+                let remedy = "write it as https://files.example.com/exporter.wasm";
+                refused(&url, "spec.source.url", format!("{:?}: {reason}", url.value), remedy)
+            })
+        }
+        (config_map, secret, url) => {
+            let named = [config_map.is_some(), secret.is_some(), url.is_some()].into_iter().filter(|is| *is);
+            let reason =
+                if named.count() == 0 { "it names no component" } else { "it names several components" };
+            Err(ManifestError::Field {
+                at: None,
+                field: "spec.source".to_owned(),
+                reason: reason.to_owned(),
+                remedy: REMOTE.to_owned(),
+            })
+        }
+    }
+}
+
+/// Checks an entry, whose name and key become part of a request.
+fn check_entry(field: &str, entry: Spanned<ObjectEntry>) -> Result<ObjectEntry, ManifestError> {
+    let field = |part: &str| format!("spec.source.{field}.{part}");
+    if !is_dns_subdomain(&entry.value.name) {
+        let reason = "it is not a name of Kubernetes".to_owned();
+        return Err(refused(&entry, &field("name"), reason, "name an object of the plugin's namespace"));
+    }
+    if !is_key(&entry.value.key) {
+        let reason = format!("{:?} is no key of a ConfigMap or Secret", entry.value.key);
+        return Err(refused(&entry, &field("key"), reason, "name a key of the object, as exporter.wasm"));
+    }
+    Ok(entry.value)
+}
+
+/// Whether a text is a key of a ConfigMap or Secret, with the rules of Kubernetes.
+fn is_key(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (1..=253).contains(&text.len()) && text.bytes().all(inner) && text != "." && !text.starts_with("..")
+}
+
+fn check_file(file: &Spanned<String>) -> Result<(), ManifestError> {
+    let name = &file.value;
+    let remedy = "name a .wasm file of the manifest's own directory, without a path, as exporter.wasm";
+    let reason = if name.contains(['/', '\\']) || name == ".." {
+        "is a path"
+    } else if name.starts_with('.') {
+        "is a hidden file"
+    } else if !name.ends_with(".wasm") {
+        "does not end in .wasm"
+    } else {
+        return Ok(());
+    };
+    Err(refused(file, "spec.source.file", format!("{name:?} {reason}"), remedy))
+}
+
+fn check_digest(digest: &Spanned<String>) -> Result<(), ManifestError> {
+    let hex = digest.value.strip_prefix("sha256:").unwrap_or_default();
+    if hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Ok(());
+    }
+    let reason = format!("{:?} is not a SHA-256 digest", digest.value);
+    let remedy = "write \"sha256:\" and the 64 hexadecimal digits that `sha256sum FILE` prints";
+    Err(refused(digest, "spec.source.digest", reason, remedy))
+}

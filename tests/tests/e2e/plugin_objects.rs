@@ -1,0 +1,199 @@
+//! Plugins of the cluster: a tenant's Plugin runs as its account, its status says what becomes of it, the plugin directory wins,
+//! and a deleted Plugin ends. On the real server the host has the printed rights and no others, and so has the tenant's account.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use pilothouse_testkit::poll::SOON;
+use pilothouse_tests::controlplane::Server;
+use pilothouse_tests::host::HostOptions;
+use pilothouse_tests::{Cluster, ControlPlane, Host, cli, guests, plugins};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+pilothouse_tests::on_both_servers!(a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it,);
+
+/// Where the host has its account, and where the tenant works.
+const HOST: &str = "objects-host";
+const SHOP: &str = "objects-shop";
+const KIND: &str = "pilothouse.dev/v1alpha1/Plugin";
+/// The plugin on the host.
+const NAME: &str = "objects-shop/counter";
+
+/// The spec of the Plugin, with an account of this namespace.
+fn spec(digest: &str, account_of: &str) -> Value {
+    json!({
+        "source": {"configMap": {"name": "component", "key": "noop.wasm"}, "digest": digest},
+        "serviceAccount": {"namespace": account_of, "name": "robot"},
+        "permissions": [
+            {"groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "namespaces": [SHOP]},
+        ],
+    })
+}
+
+fn digest_of(component: &[u8]) -> String {
+    let digits: String = Sha256::digest(component).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
+/// Serves a file over plain HTTP until the test ends; the URL of the server.
+fn serve(content: Vec<u8>) -> Result<String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let url = format!("http://{}", listener.local_addr()?);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", content.len());
+            // A host that went is no fault of this server.
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(&[head.as_bytes(), &content].concat());
+        }
+    });
+    Ok(url)
+}
+
+/// Waits until the Plugin's conditions are these, as `True Reason`, and returns their messages.
+fn wait_status(host: &Host, cluster: &Cluster, wanted: [&str; 3]) -> Result<String> {
+    host.wait_for(&format!("the conditions {wanted:?}"), SOON, || {
+        let plugin = cluster.get(KIND, SHOP, "counter")?.context("there is no Plugin")?;
+        let status = &plugin["status"];
+        let text =
+            |at: usize, field: &str| status["conditions"][at][field].as_str().unwrap_or_default().to_owned();
+        let found = [0, 1, 2].map(|at| format!("{} {}", text(at, "status"), text(at, "reason")));
+        ensure!(
+            found == wanted && status["observedGeneration"] == plugin["metadata"]["generation"],
+            "{status}"
+        );
+        Ok(Some([0, 1, 2].map(|at| text(at, "message")).join("\n")))
+    })
+}
+
+/// A kubeconfig for the host: on the real server with a token of an account that has the rights of `pilothouse rbac`.
+fn kubeconfig(server: Server, plane: &ControlPlane, dir: &Path) -> Result<PathBuf> {
+    if server != Server::Real {
+        return Ok(plane.kubeconfig().to_owned());
+    }
+    let printed = cli::run(
+        dir,
+        &["rbac", "--plugins-from-cluster", SHOP, "--namespace", HOST, "--no-leader-election"],
+    )?;
+    ensure!(printed.status.success() && printed.stderr.is_empty(), "{printed:?}");
+    plane.kubectl_with(&["apply", "-f", "-"], &printed.stdout)?;
+    // What plugins of the namespace may watch.
+    let host = format!("--serviceaccount={HOST}:pilothouse");
+    plane.kubectl(&[
+        "create",
+        "role",
+        "watched",
+        "--verb=list,watch",
+        "--resource=configmaps",
+        "-n",
+        SHOP,
+    ])?;
+    plane.kubectl(&["create", "rolebinding", "watched", "--role=watched", &host, "-n", SHOP])?;
+    let token = plane.kubectl(&["create", "token", "pilothouse", "-n", HOST])?;
+    let mut config: Value =
+        serde_json::from_str(&plane.kubectl(&["config", "view", "--raw", "--output", "json"])?)?;
+    *config.pointer_mut("/users/0/user").context("no user")? = json!({"token": token.trim()});
+    let path = dir.join("kubeconfig");
+    fs::write(&path, config.to_string())?;
+    Ok(path)
+}
+
+fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
+    let cluster = Cluster::of(plane)?;
+    for namespace in [HOST, SHOP] {
+        cluster.namespace(namespace)?;
+    }
+    let dir = tempfile::Builder::new().prefix("objects-").tempdir()?;
+    let newer = plugins::marked(&guests::wasm("noop")?, "newer")?;
+    let files = serve(newer.clone())?;
+    let mut options = HostOptions::new(kubeconfig(server, plane, dir.path())?);
+    options.dir = Some(dir.path().to_owned());
+    options.args = ["--plugins-from-cluster", SHOP, "--component-hosts", &files].map(str::to_owned).into();
+    let host = Host::start(options)?;
+    host.wait_for("the host to miss the kind", SOON, || {
+        let answer = host.get("/readyz")?;
+        ensure!(answer.body.contains("apply what `pilothouse crd --plugins` prints"), "{}", answer.body);
+        Ok(true)
+    })?;
+    let printed = cli::pilothouse(&host, &["crd", "--plugins"])?;
+    ensure!(printed.status.success(), "{printed:?}");
+    cluster.create(&serde_saphyr::from_str::<Value>(&printed.stdout)?)?;
+    host.wait_for("the host to be ready", SOON, || host.get("/readyz").map(|answer| answer.status == 200))?;
+
+    let component = fs::read(guests::wasm("noop")?)?;
+    let digest = digest_of(&component);
+    cluster.create(&json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": SHOP, "name": "component"},
+        "binaryData": {"noop.wasm": BASE64_STANDARD.encode(&component)},
+    }))?;
+
+    // A Plugin that acts as the account of another namespace.
+    cluster.create(&json!({
+        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
+        "metadata": {"namespace": SHOP, "name": "counter"}, "spec": spec(&digest, HOST),
+    }))?;
+    let messages = wait_status(&host, &cluster, ["False Refused", "False NotAccepted", "False Failed"])?;
+    ensure!(messages.contains("namespace \"objects-host\" is not that of the Plugin"), "{messages}");
+    let change = |spec: Value| cluster.merge(KIND, SHOP, "counter", &json!({"spec": spec}));
+    change(json!({"serviceAccount": {"namespace": SHOP}}))?;
+
+    // The development server has no rules of access.
+    if server == Server::Real {
+        let messages = wait_status(&host, &cluster, ["True Accepted", "False Waiting", "False Waiting"])?;
+        let wanted = "grant ServiceAccount \"robot\" the verb get on configmaps \"component\"";
+        ensure!(messages.contains(wanted), "{messages}");
+        let verbs = "--verb=get,list,watch";
+        plane.kubectl(&["create", "role", "robot", verbs, "--resource=configmaps", "-n", SHOP])?;
+        let robot = format!("--serviceaccount={SHOP}:robot");
+        plane.kubectl(&["create", "rolebinding", "robot", "--role=robot", &robot, "-n", SHOP])?;
+    }
+    let runs = ["True Accepted", "True Loaded", "True Running"];
+    wait_status(&host, &cluster, runs)?;
+    let plugin = plugins::wait_until(&host, NAME, "called", |plugin| plugin.calls > 0)?;
+    ensure!(plugin.digest == digest && plugin.state == "running", "{plugin:?}");
+    let shown = cli::pilothouse(&host, &["status", NAME, "--admin", host.admin()])?;
+    ensure!(shown.stdout.contains("objects-shop/robot"), "{shown:?}");
+
+    // Another component than the Plugin demands: what runs goes on.
+    let other = format!("sha256:{:064}", 0);
+    change(json!({"source": {"digest": other}}))?;
+    let messages = wait_status(&host, &cluster, ["True Accepted", "False Waiting", "True Running"])?;
+    ensure!(messages.contains(&format!("its digest is {digest}")), "{messages}");
+    change(json!({"source": {"digest": digest}}))?;
+    wait_status(&host, &cluster, runs)?;
+
+    // A file of the plugin directory with the same name.
+    let file = json!({
+        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
+        "metadata": {"namespace": SHOP, "name": "counter"}, "spec": {"permissions": spec(&digest, SHOP)["permissions"]},
+    });
+    host.install("counter", &guests::wasm("noop")?, Some(&file.to_string()))?;
+    let in_directory = ["False InPluginDirectory", "False NotAccepted", "False NotAccepted"];
+    wait_status(&host, &cluster, in_directory)?;
+    let account = || -> Result<Value> {
+        let detail: Value = serde_json::from_str(&host.get(&format!("/plugins/{NAME}"))?.ok()?)?;
+        Ok(detail["current"]["serviceAccount"].clone())
+    };
+    // On the real server the host itself may watch, and has no account to ask about.
+    host.wait_for("the plugin of the file to run", SOON, || account().map(|account| account.is_null()))?;
+    host.remove("counter")?;
+    wait_status(&host, &cluster, runs)?;
+    ensure!(account()? == json!("objects-shop/robot"));
+
+    // A component of a server that the operator allows.
+    let url = format!("{files}/noop.wasm");
+    change(json!({"source": {"configMap": null, "url": url, "digest": digest_of(&newer)}}))?;
+    wait_status(&host, &cluster, runs)?;
+    ensure!(plugins::status(&host, NAME)?.digest == digest_of(&newer));
+
+    cluster.delete(KIND, SHOP, "counter")?;
+    host.wait_for("the plugin to end", SOON, || plugins::all(&host).map(|plugins| plugins.is_empty()))
+}
