@@ -39,6 +39,7 @@ mod run;
 mod runtimes;
 mod status;
 mod table;
+mod top;
 #[cfg(any(test, not(feature = "dev")))]
 mod without_dev;
 mod worker;
@@ -109,6 +110,8 @@ enum Command {
     Events(events::Events),
     /// Show the status of the plugins of a running host.
     Status(status::Status),
+    /// Show what the plugins of a running host do and use: rates, durations, CPU time, memory, queues.
+    Top(top::Top),
     /// Compile components into the compile cache, before a host starts.
     Compile(compile::Compile),
     /// Run the recorded calls of a plugin again, against a component, and show the first difference.
@@ -151,6 +154,7 @@ pub fn main() -> ExitCode {
         Command::Events(events) => events.main(),
         Command::Run(run) => run.main(),
         Command::Status(status) => status.main(),
+        Command::Top(top) => top.main(),
         Command::Compile(compile) => compile.main(),
         Command::Rbac(rbac) => rbac.main(),
         Command::Completions(completions) => completions.main(&Cli::command()),

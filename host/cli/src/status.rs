@@ -110,11 +110,11 @@ fn detail_text(detail: &PluginDetail) -> String {
     if let Some(rollback) = &status.rolled_back {
         line("rolled back", &format_args!("from generation {}: {}", rollback.from, rollback.reason));
     }
-    line("calls", &format_args!("{}, {} instances in use", status.calls, detail.in_flight));
-    line("queue", &format_args!("{} ready, {} delayed", status.queue_depth, detail.queue_delayed));
-    line("cpu", &format_args!("{:.3} s", detail.cpu_seconds));
-    let mebibytes = detail.memory_bytes as f64 / f64::from(1 << 20);
-    line("memory", &format_args!("{mebibytes:.1} MiB in {} instances", detail.instances));
+    line("calls", &format_args!("{}, {} instances in use", status.calls, detail.usage.in_flight));
+    line("queue", &format_args!("{} ready, {} delayed", status.queue_depth, detail.usage.queue_delayed));
+    line("cpu", &format_args!("{:.3} s", detail.usage.cpu_seconds));
+    let mebibytes = detail.usage.memory_bytes as f64 / f64::from(1 << 20);
+    line("memory", &format_args!("{mebibytes:.1} MiB in {} instances", detail.usage.instances));
     if let Some(current) = current {
         line("manifest", &current.manifest_digest);
         line("config", &current.config_digest);

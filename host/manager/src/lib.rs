@@ -44,3 +44,4 @@ pub use observe::metrics::Metrics;
 pub use observe::recent_errors::ErrorView;
 pub use observe::rest::{Rest, Troubles};
 pub use observe::status::{ElectionView, PluginList, PluginState, PluginStatus, Role};
+pub use observe::usage::{DurationSpread, PluginUsage, Usage, UsageList};

@@ -10,10 +10,11 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::Client;
@@ -46,6 +47,7 @@ use crate::observe::detail::PluginDetail;
 use crate::observe::host_events::{HostEvents, HostObject};
 use crate::observe::metrics::Metrics;
 use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
+use crate::observe::usage::{PluginUsage, UsageList};
 
 /// Options of a manager.
 #[derive(Debug, Clone)]
@@ -117,6 +119,7 @@ const POOL_SLOTS: usize = EngineOptions::DEFAULT_INSTANCES as usize;
 pub struct Manager(Arc<Inner>);
 
 struct Inner {
+    started: (Timestamp, Instant),
     loader: Arc<Loader>,
     metrics: Metrics,
     host: HostContext,
@@ -263,6 +266,7 @@ impl Manager {
             indexes: SharedIndexes::default(),
         };
         let manager = Self(Arc::new(Inner {
+            started: (Timestamp::now(), Instant::now()),
             loader: Arc::new(loader),
             metrics,
             host,
@@ -440,6 +444,19 @@ impl Manager {
     pub fn status(&self) -> PluginList {
         let plugins = self.plugins().iter().map(|plugin| plugin.status()).collect();
         PluginList { plugins, election: self.0.host.election.view() }
+    }
+
+    /// The plugins as `/plugins?usage=true` shows them.
+    #[must_use]
+    pub fn usage(&self) -> UsageList {
+        let (started, since) = self.0.started;
+        let usage = |plugin: &Arc<Plugin>| PluginUsage { status: plugin.status(), usage: plugin.usage() };
+        UsageList {
+            started: started.to_string(),
+            seconds: since.elapsed().as_secs_f64(),
+            plugins: self.plugins().iter().map(usage).collect(),
+            election: self.election(),
+        }
     }
 
     /// All that is known of one plugin; none if there is none of that name.

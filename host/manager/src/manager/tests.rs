@@ -262,10 +262,17 @@ async fn a_quarantine_is_ended_by_an_operator() {
     assert_eq!(detail.status.state, PluginState::Quarantined);
     assert!(detail.quarantined_until.is_some());
     assert_eq!(detail.errors.len(), 3, "{:?}", detail.errors);
+    assert_eq!((detail.usage.reconciles, detail.usage.failures), (3, 3));
     calls.begun();
     reconcile("ns/good".to_owned());
     assert_eq!(host.manager.command("p", &Command::Release).unwrap(), "p: running");
     assert!(calls.so_far().await.contains(&"reconcile ns/good".to_owned()));
+    let usage = host.manager.usage();
+    let [p] = usage.plugins.as_slice() else { panic!("{usage:?}") };
+    assert_eq!((p.status.name.as_str(), p.status.state), ("p", PluginState::Running));
+    assert!(p.usage.reconciles > p.usage.failures && p.usage.failures >= 3, "{:?}", p.usage);
+    let calls: u64 = p.usage.reconcile_time.buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!(calls, p.usage.reconciles, "each call had one key");
     let again = host.manager.command("p", &Command::Release);
     assert!(matches!(again, Err(CommandError::Not(_))), "{again:?}");
 }

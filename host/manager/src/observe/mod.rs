@@ -11,4 +11,5 @@ pub(crate) mod pages;
 pub(crate) mod recent_errors;
 pub(crate) mod rest;
 pub(crate) mod status;
+pub(crate) mod usage;
 pub(crate) mod warnings;

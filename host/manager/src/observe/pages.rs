@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -40,8 +41,16 @@ impl Pages {
     /// While the host ends.
     pub(crate) async fn plugins(&self) -> Result<Bytes, String> {
         let manager = self.manager.clone();
-        self.make(move || serde_json::to_vec(&manager.status()).map(Bytes::from).map_err(|e| e.to_string()))
-            .await
+        self.make(move || json(&manager.status())).await
+    }
+
+    /// The status of all plugins with what they have done and use, as JSON.
+    ///
+    /// # Errors
+    /// While the host ends.
+    pub(crate) async fn usage(&self) -> Result<Bytes, String> {
+        let manager = self.manager.clone();
+        self.make(move || json(&manager.usage())).await
     }
 
     async fn make(
@@ -58,4 +67,8 @@ impl Pages {
         });
         making.await.map_err(|e| e.to_string())?
     }
+}
+
+fn json(page: &impl Serialize) -> Result<Bytes, String> {
+    serde_json::to_vec(page).map(Bytes::from).map_err(|e| e.to_string())
 }

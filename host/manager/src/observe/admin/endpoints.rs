@@ -80,7 +80,11 @@ impl Endpoints {
                 Some(detail) => json(&detail),
                 None => text(StatusCode::NOT_FOUND, &format!("there is no plugin {name:?}\n")),
             },
-            None if path == "/plugins" => page(self.pages.plugins().await, "application/json"),
+            None if path == "/plugins" => {
+                let with_usage = parts.uri.query() == Some("usage=true");
+                let plugins = if with_usage { self.pages.usage().await } else { self.pages.plugins().await };
+                page(plugins, "application/json")
+            }
             None => {
                 page(self.pages.metrics().await, "application/openmetrics-text; version=1.0.0; charset=utf-8")
             }

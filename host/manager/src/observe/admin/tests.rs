@@ -124,6 +124,10 @@ async fn on_loopback_everybody_reads_and_nobody_commands_without_a_token() {
     for path in ["/livez", "/metrics", "/plugins", "/plugins/p"] {
         assert_eq!(served.ask(&format!("GET {path}"), "").await.0, 200, "{path}");
     }
+    for (path, has_usage) in [("/plugins", false), ("/plugins?usage=true", true), ("/plugins/p", true)] {
+        let (code, text) = served.ask(&format!("GET {path}"), "").await;
+        assert_eq!((code, text.contains("\"reconcileTime\"")), (200, has_usage), "{path}: {text}");
+    }
     let (code, text) = served.ask("GET /plugins/q", "").await;
     assert!(code == 404 && text.contains("there is no plugin \"q\""), "{text}");
     let (code, text) = served.ask("GET /readyz", "").await;
@@ -160,7 +164,7 @@ async fn elsewhere_a_token_is_reviewed_and_health_has_no_data() {
     assert!(code == 401 && text.contains("does not know the token"), "{text}");
     let (code, text) = served.ask("GET /metrics", "jane").await;
     assert!(code == 200 && text.contains("pilothouse_denied_total{plugin=\"p\""), "{text}");
-    for refused in ["GET /plugins", "GET /plugins/p", "POST /plugins/p/pause"] {
+    for refused in ["GET /plugins", "GET /plugins?usage=true", "GET /plugins/p", "POST /plugins/p/pause"] {
         let (code, text) = served.ask(refused, "jane").await;
         assert!(code == 403 && text.contains("user jane may not"), "{refused}: {text}");
         assert!(text.contains("nonResourceURLs") && text.contains("no rule"), "{refused}: {text}");
