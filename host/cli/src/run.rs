@@ -15,6 +15,7 @@ use pilothouse_plugin::{AllowLists, AllowedAccount, HostLimits};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::audit::AuditArgs;
 use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals};
 use crate::log_filter::log_filter;
@@ -38,6 +39,9 @@ const EXAMPLES: &str = "Examples:
 
   # With a recording of one plugin, for `pilothouse replay`
   pilothouse run --plugins plugins --record calls.jsonl --plugin foo-controller
+
+  # With a line about each write of a plugin
+  pilothouse run --plugins plugins --audit-log /var/log/pilothouse/audit.jsonl --audit-log-max 1Gi
 
   # With debug lines of plugins
   RUST_LOG=info,guest=debug pilothouse run --plugins plugins";
@@ -109,6 +113,8 @@ pub(crate) struct Run {
     #[command(flatten)]
     record: RecordArgs,
     #[command(flatten)]
+    audit: AuditArgs,
+    #[command(flatten)]
     election: LeaderElectionArgs,
     #[command(flatten)]
     pod: OwnPod,
@@ -176,6 +182,7 @@ impl Run {
                 },
                 limits,
                 recorder: self.record.start()?,
+                audit: self.audit.start()?,
                 ..ManagerOptions::new(self.plugins)
             },
             pod: Some(self.pod),

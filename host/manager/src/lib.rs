@@ -38,6 +38,7 @@ pub use leader_election::LeaderElection;
 pub use lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 pub use manager::{Manager, ManagerOptions, PluginThreads};
 pub use observe::admin;
+pub use observe::audit::{Audit, AuditError, AuditOptions};
 pub use observe::detail::{CurrentView, GenerationView, InformerView, LimitView, PluginDetail, WatchView};
 pub use observe::host_events::HostObject;
 pub use observe::metrics::Metrics;

@@ -42,6 +42,7 @@ use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::lifecycle::schedules::Schedules;
 use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::standby::Standby;
+use crate::observe::audit::Audit;
 use crate::observe::command::{Command, CommandError};
 use crate::observe::detail::PluginDetail;
 use crate::observe::host_events::{HostEvents, HostObject};
@@ -72,6 +73,8 @@ pub struct ManagerOptions {
     pub events_about: Option<HostObject>,
     /// Records the calls of plugins.
     pub recorder: Option<Recorder>,
+    /// Keeps a line of each write of a plugin.
+    pub audit: Option<Audit>,
 }
 
 impl ManagerOptions {
@@ -92,6 +95,7 @@ impl ManagerOptions {
             host: pilothouse_election::hostname(),
             events_about: None,
             recorder: None,
+            audit: None,
         }
     }
 }
@@ -110,6 +114,9 @@ const VERSION_RETRY: Duration = Duration::from_secs(2);
 
 /// How long pending events may still be written when a plugin or the host ends.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
+
+/// How long lines of the audit may still be written when the host ends.
+const AUDIT_GRACE: Duration = Duration::from_secs(2);
 
 /// Instances of all plugins: those of the engine.
 const POOL_SLOTS: usize = EngineOptions::DEFAULT_INSTANCES as usize;
@@ -226,6 +233,9 @@ impl Manager {
             None => HostEvents::default(),
         };
         metrics.watch_host_events(host_events.clone());
+        if let Some(audit) = &options.audit {
+            metrics.watch_audit(audit.clone());
+        }
         let timekeeper = Timekeeper::new();
         guests.group().spawn({
             let timekeeper = timekeeper.clone();
@@ -263,6 +273,7 @@ impl Manager {
             allowed: options.allowed,
             slots: Arc::default(),
             recorder: options.recorder,
+            audit: options.audit,
             indexes: SharedIndexes::default(),
         };
         let manager = Self(Arc::new(Inner {
@@ -567,6 +578,9 @@ impl Manager {
         self.0.loader.factory.shutdown().await;
         if let Some(recorder) = &self.0.loader.recorder {
             recorder.close();
+        }
+        if let Some(audit) = &self.0.loader.audit {
+            audit.close(AUDIT_GRACE).await;
         }
         in_time
     }

@@ -243,6 +243,7 @@ impl TestPlugin {
             allowed: AllowLists::default(),
             slots: Arc::default(),
             recorder: None,
+            audit: None,
             indexes: Default::default(),
         };
         let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);

@@ -17,7 +17,7 @@ use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::LoadError;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{AllowLists, Grants, Manifest, printable};
+use pilothouse_plugin::{AllowLists, Grants, Manifest, NamespacedName, printable};
 use pilothouse_recording::Recorder;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -39,6 +39,7 @@ use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::rollback::{Rollback, Version};
 use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::state::LoadWait;
+use crate::observe::audit::Audit;
 
 /// The parts of the host that loading needs.
 pub(crate) struct Loader {
@@ -59,6 +60,8 @@ pub(crate) struct Loader {
     pub(crate) slots: Arc<LoadSlots>,
     /// Records the calls of plugins.
     pub(crate) recorder: Option<Recorder>,
+    /// Keeps a line of each write of a plugin.
+    pub(crate) audit: Option<Audit>,
     pub(crate) indexes: SharedIndexes,
 }
 
@@ -375,6 +378,11 @@ impl Loader {
                 tasks: plugin.tasks().clone(),
                 writes: Arc::clone(plugin.writes()),
                 election: plugin.election().clone(),
+                audit: self.audit.as_ref().map(|audit| {
+                    let account = manifest.service_account.as_ref();
+                    let user = account.map(NamespacedName::service_account_user);
+                    audit.of(plugin.name(), load.number, user)
+                }),
             },
             events: Arc::clone(plugin.events()),
             http: LazyHttpClient::new(&load.files.manifest, plugin.metrics(), &self.work),

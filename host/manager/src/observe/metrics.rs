@@ -4,6 +4,7 @@
 //! figures that others keep anyway (queues, informers, process) are read when a scrape comes. A plugin's series go with it.
 
 pub(crate) mod atomics;
+pub(crate) mod audit;
 pub(crate) mod cpu;
 pub(crate) mod election;
 pub(crate) mod events;
@@ -38,6 +39,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::dispatch::reasons::Reasons;
 use crate::imports::guest_events::PluginEvents;
 use crate::lifecycle::plugin::Plugin;
+use crate::observe::audit::Audit;
 use crate::observe::heartbeat;
 use crate::observe::host_events::HostEvents;
 use crate::observe::metrics::cpu::{Account, Accounts, HostTime};
@@ -170,6 +172,11 @@ impl Metrics {
         let host_time = m.account(name, group);
         let new = || Arc::new(PluginMetrics::new(host_time, m.guests.of(name)));
         Arc::clone(m.plugins.lock().entry(Arc::clone(name)).or_insert_with(new))
+    }
+
+    /// Shows what becomes of the lines of an audit.
+    pub(crate) fn watch_audit(&self, audit: Audit) {
+        self.0.registry.lock().register_collector(audit::audit(audit));
     }
 
     /// Shows what becomes of the host's own events.

@@ -1,6 +1,7 @@
 //! What is seen from outside: status, metrics, admin endpoints, Kubernetes Events of the host.
 
 pub mod admin;
+pub(crate) mod audit;
 pub(crate) mod command;
 pub(crate) mod denials;
 pub(crate) mod detail;
