@@ -19,6 +19,8 @@ mod dev;
 #[cfg(all(test, feature = "dev"))]
 mod documents;
 mod election;
+#[cfg(feature = "dev")]
+mod event_fields;
 mod events;
 #[cfg(feature = "dev")]
 mod fixtures;
