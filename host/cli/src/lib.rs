@@ -19,13 +19,13 @@ mod dev;
 #[cfg(all(test, feature = "dev"))]
 mod documents;
 mod election;
-#[cfg(feature = "dev")]
 mod event_fields;
 mod events;
 #[cfg(feature = "dev")]
 mod fixtures;
 mod hosting;
 mod inspect;
+mod keeping;
 #[cfg(test)]
 mod log_events;
 mod log_filter;

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use pilothouse_cache::Compression;
 use pilothouse_client::{ClientOptions, RateLimit};
 use pilothouse_manager::admin::{self, AdminOptions};
-use pilothouse_manager::{DirectoryOptions, ManagerOptions};
+use pilothouse_manager::{DirectoryOptions, ManagerOptions, RecentLog};
 use pilothouse_plugin::{AllowLists, AllowedAccount, HostLimits};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -18,6 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::audit::AuditArgs;
 use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals};
+use crate::keeping::Keeping;
 use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
 use crate::record::RecordArgs;
@@ -61,7 +62,7 @@ pub(crate) struct Run {
     /// Directory of compiled plugins, private to this user [default: $XDG_CACHE_HOME/pilothouse or ~/.cache/pilothouse]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// Address of the admin endpoints (/livez, /readyz, /healthz, /metrics, /plugins); port 0 takes a free port
+    /// Address of the admin endpoints (/livez, /readyz, /healthz, /metrics, /plugins, and a web page); port 0 takes a free port
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
     listen: SocketAddr,
     /// Address of /livez, /readyz and /healthz alone, for probes: no data, no token
@@ -133,11 +134,12 @@ impl Run {
         // The allocator asks for huge pages, and a heap of small objects then keeps some 10 MB that it does not need, idle, and
         // twice that after a list. Children inherit it; where it is refused, that is all there is to it.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
-        start_log(self.log_format)?;
-        on_runtimes(self.election.is_enabled(), |threads| self.serve(threads))
+        let log = RecentLog::default();
+        start_log(self.log_format, &log)?;
+        on_runtimes(self.election.is_enabled(), |threads| self.serve(threads, log))
     }
 
-    async fn serve(self, threads: Threads) -> Result<()> {
+    async fn serve(self, threads: Threads, log: RecentLog) -> Result<()> {
         let mut signals = Signals::catch()?;
         warn_of_idle_ttl(self.idle_ttl);
         let limits = self.limits.as_deref().map(read_limits).transpose()?.unwrap_or_default();
@@ -150,6 +152,7 @@ impl Run {
             listener: admin::bind("--listen", self.listen).await.map_err(|e| anyhow!(e))?,
             health,
             token_file: self.admin_token_file,
+            log: Some(log),
         };
         let options = HostingOptions {
             client: ClientOptions {
@@ -222,8 +225,9 @@ fn read_limits(path: &Path) -> Result<HostLimits> {
     HostLimits::parse(&text, &shown).map_err(|e| anyhow!("--limits: {shown}: {e}"))
 }
 
-fn start_log(format: LogFormat) -> Result<()> {
-    let registry = tracing_subscriber::registry().with(log_filter("info")?);
+/// Logs to standard error, and keeps the last lines.
+fn start_log(format: LogFormat, recent: &RecentLog) -> Result<()> {
+    let registry = tracing_subscriber::registry().with(log_filter("info")?).with(Keeping(recent.clone()));
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     match format {

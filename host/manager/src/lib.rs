@@ -43,6 +43,7 @@ pub use observe::detail::{CurrentView, GenerationView, InformerView, LimitView, 
 pub use observe::host_events::HostObject;
 pub use observe::metrics::Metrics;
 pub use observe::recent_errors::ErrorView;
+pub use observe::recent_log::{LogLine, LogPage, RecentLog};
 pub use observe::rest::{Rest, Troubles};
 pub use observe::status::{ElectionView, PluginList, PluginState, PluginStatus, Role};
 pub use observe::usage::{DurationSpread, PluginUsage, Usage, UsageList};

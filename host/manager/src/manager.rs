@@ -299,6 +299,11 @@ impl Manager {
         self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect()
     }
 
+    /// The informers of all plugins.
+    pub(crate) fn factory(&self) -> &SharedInformerFactory {
+        &self.0.loader.factory
+    }
+
     /// The threads for what grows with a plugin.
     pub(crate) fn work(&self) -> &Handle {
         &self.0.loader.work

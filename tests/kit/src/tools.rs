@@ -28,12 +28,22 @@ pub enum Tool {
     Node,
     /// clang and wit-bindgen.
     C,
+    /// Chromium.
+    Chromium,
 }
 
 impl Tool {
     /// All tools.
-    pub const ALL: [Tool; 7] =
-        [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind, Tool::Python, Tool::Node, Tool::C];
+    pub const ALL: [Tool; 8] = [
+        Tool::Go,
+        Tool::Java,
+        Tool::Kubectl,
+        Tool::Valgrind,
+        Tool::Python,
+        Tool::Node,
+        Tool::C,
+        Tool::Chromium,
+    ];
 
     /// The programs that must be on the PATH.
     pub fn programs(self) -> &'static [&'static str] {
@@ -45,6 +55,7 @@ impl Tool {
             Tool::Python => &["python3"],
             Tool::Node => &["node", "npm"],
             Tool::C => &["clang", "wit-bindgen"],
+            Tool::Chromium => &["chromium"],
         }
     }
 
@@ -68,6 +79,7 @@ impl Tool {
             Tool::C => {
                 "the test at full length of the plugin in C, and its figures in the benchmark `languages`"
             }
+            Tool::Chromium => "the test at full length of the host's web page",
         }
     }
 
@@ -83,6 +95,7 @@ impl Tool {
             Tool::Python => "install Python 3 with venv: apt-get install python3-venv",
             Tool::Node => "install Node.js with npm: https://nodejs.org",
             Tool::C => "install what guests/other-languages/c/README.md lists",
+            Tool::Chromium => "install Chromium: apt-get install chromium",
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub(crate) mod audit;
+pub(crate) mod caches;
 pub(crate) mod command;
 pub(crate) mod denials;
 pub(crate) mod detail;
@@ -10,6 +11,7 @@ pub(crate) mod host_events;
 pub(crate) mod metrics;
 pub(crate) mod pages;
 pub(crate) mod recent_errors;
+pub(crate) mod recent_log;
 pub(crate) mod rest;
 pub(crate) mod status;
 pub(crate) mod usage;

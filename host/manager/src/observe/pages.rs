@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::manager::Manager;
 use crate::observe::metrics::Metrics;
+use crate::observe::recent_log::RecentLog;
 
 /// Makes pages; a cheap clone.
 #[derive(Clone)]
@@ -51,6 +52,23 @@ impl Pages {
     pub(crate) async fn usage(&self) -> Result<Bytes, String> {
         let manager = self.manager.clone();
         self.make(move || json(&manager.usage())).await
+    }
+
+    /// The caches, as JSON.
+    ///
+    /// # Errors
+    /// While the host ends.
+    pub(crate) async fn caches(&self) -> Result<Bytes, String> {
+        let manager = self.manager.clone();
+        self.make(move || json(&manager.caches())).await
+    }
+
+    /// The lines of the log after that of this number, as JSON.
+    ///
+    /// # Errors
+    /// While the host ends.
+    pub(crate) async fn log(&self, log: RecentLog, after: u64) -> Result<Bytes, String> {
+        self.make(move || json(&log.after(after))).await
     }
 
     async fn make(

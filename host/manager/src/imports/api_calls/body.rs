@@ -22,7 +22,6 @@ pub(super) struct BodyMeta {
     pub(super) name: Option<String>,
     pub(super) generate_name: Option<String>,
     uid: Option<String>,
-    resource_version: Option<String>,
 }
 
 /// Resources whose missing objects the API server creates on update, by group.
@@ -53,8 +52,19 @@ pub(super) fn demanded_version(verb: &ClientVerb, options: &CallOptions) -> Opti
         ClientVerb::Patch { kind, body, .. } if *kind != PatchKind::Json => body,
         _ => return options.preconditions.as_ref()?.resource_version.clone(),
     };
-    let body: Body = serde_json::from_slice(body).ok()?;
-    body.metadata.resource_version.filter(|version| !version.is_empty())
+    let body: Versioned = serde_json::from_slice(body).ok()?;
+    body.metadata?.resource_version.filter(|version| !version.is_empty())
+}
+
+#[derive(Deserialize)]
+struct Versioned {
+    metadata: Option<VersionedMeta>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VersionedMeta {
+    resource_version: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
