@@ -43,6 +43,8 @@ mod runtimes;
 mod status;
 mod table;
 mod top;
+#[cfg(feature = "traces")]
+mod traces;
 #[cfg(any(test, not(feature = "dev")))]
 mod without_dev;
 mod worker;

@@ -23,6 +23,8 @@ use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
 use crate::record::RecordArgs;
 use crate::runtimes::{Threads, on_runtimes};
+#[cfg(feature = "traces")]
+use crate::traces::TraceArgs;
 
 /// Default of `--shutdown-timeout`: with the time to flush Events and to release the Lease it ends before the 30 s that
 /// Kubernetes gives a Pod.
@@ -115,6 +117,9 @@ pub(crate) struct Run {
     record: RecordArgs,
     #[command(flatten)]
     audit: AuditArgs,
+    #[cfg(feature = "traces")]
+    #[command(flatten)]
+    traces: TraceArgs,
     #[command(flatten)]
     election: LeaderElectionArgs,
     #[command(flatten)]
@@ -154,6 +159,10 @@ impl Run {
             token_file: self.admin_token_file,
             log: Some(log),
         };
+        #[cfg(feature = "traces")]
+        let (traces, exporting) = self.traces.start(&threads.work)?.unzip();
+        #[cfg(not(feature = "traces"))]
+        let traces = None;
         let options = HostingOptions {
             client: ClientOptions {
                 kubeconfig: self.kubeconfig,
@@ -186,6 +195,7 @@ impl Run {
                 limits,
                 recorder: self.record.start()?,
                 audit: self.audit.start()?,
+                traces,
                 ..ManagerOptions::new(self.plugins)
             },
             pod: Some(self.pod),
@@ -201,11 +211,16 @@ impl Run {
             }
             let _ = out.flush();
         }
-        tokio::select! {
+        let ended = tokio::select! {
             () = signals.next() => hosting.end(Duration::from_secs(self.shutdown_timeout), &mut signals).await,
             // At once: another host may lead by now.
-            lost = hosting.lost() => Err(lost),
+            lost = hosting.lost() => return Err(lost),
+        };
+        #[cfg(feature = "traces")]
+        if let Some(exporting) = exporting {
+            exporting.end().await;
         }
+        ended
     }
 }
 

@@ -46,4 +46,5 @@ pub use observe::recent_errors::ErrorView;
 pub use observe::recent_log::{LogLine, LogPage, RecentLog};
 pub use observe::rest::{Rest, Troubles};
 pub use observe::status::{ElectionView, PluginList, PluginState, PluginStatus, Role};
+pub use observe::traces::{Attribute, Span, SpanCounts, Traces};
 pub use observe::usage::{DurationSpread, PluginUsage, Usage, UsageList};

@@ -48,7 +48,7 @@ use crate::observe::detail::PluginDetail;
 use crate::observe::host_events::{HostEvents, HostObject};
 use crate::observe::metrics::Metrics;
 use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
-use crate::observe::usage::{PluginUsage, UsageList};
+use crate::observe::traces::Traces;
 
 /// Options of a manager.
 #[derive(Debug, Clone)]
@@ -75,6 +75,8 @@ pub struct ManagerOptions {
     pub recorder: Option<Recorder>,
     /// Keeps a line of each write of a plugin.
     pub audit: Option<Audit>,
+    /// Makes spans of sampled calls.
+    pub traces: Option<Traces>,
 }
 
 impl ManagerOptions {
@@ -96,6 +98,7 @@ impl ManagerOptions {
             events_about: None,
             recorder: None,
             audit: None,
+            traces: None,
         }
     }
 }
@@ -236,6 +239,9 @@ impl Manager {
         if let Some(audit) = &options.audit {
             metrics.watch_audit(audit.clone());
         }
+        if let Some(traces) = &options.traces {
+            metrics.watch_traces(traces.clone());
+        }
         let timekeeper = Timekeeper::new();
         guests.group().spawn({
             let timekeeper = timekeeper.clone();
@@ -253,6 +259,7 @@ impl Manager {
             host: options.host.into(),
             host_events,
             schedules: Schedules::start(&Handle::current()),
+            traces: options.traces.clone(),
         };
         let asker = AskServer::new(&client, Arc::clone(factory.availability()));
         let reviews = AccessReviews::new(Arc::new(asker));
@@ -274,6 +281,7 @@ impl Manager {
             slots: Arc::default(),
             recorder: options.recorder,
             audit: options.audit,
+            traces: options.traces,
             indexes: SharedIndexes::default(),
         };
         let manager = Self(Arc::new(Inner {
@@ -295,8 +303,13 @@ impl Manager {
     }
 
     /// All plugins, those that are being removed included.
-    fn plugins(&self) -> Vec<Arc<Plugin>> {
+    pub(crate) fn plugins(&self) -> Vec<Arc<Plugin>> {
         self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect()
+    }
+
+    /// When the host was started, on both clocks.
+    pub(crate) fn started(&self) -> (Timestamp, Instant) {
+        self.0.started
     }
 
     /// The informers of all plugins.
@@ -460,19 +473,6 @@ impl Manager {
     pub fn status(&self) -> PluginList {
         let plugins = self.plugins().iter().map(|plugin| plugin.status()).collect();
         PluginList { plugins, election: self.0.host.election.view() }
-    }
-
-    /// The plugins as `/plugins?usage=true` shows them.
-    #[must_use]
-    pub fn usage(&self) -> UsageList {
-        let (started, since) = self.0.started;
-        let usage = |plugin: &Arc<Plugin>| PluginUsage { status: plugin.status(), usage: plugin.usage() };
-        UsageList {
-            started: started.to_string(),
-            seconds: since.elapsed().as_secs_f64(),
-            plugins: self.plugins().iter().map(usage).collect(),
-            election: self.election(),
-        }
     }
 
     /// All that is known of one plugin; none if there is none of that name.

@@ -94,6 +94,7 @@ impl TestHost {
             host_events: HostEvents::default(),
             schedules: Schedules::start(&Handle::current()),
             standby,
+            traces: None,
         }
     }
 }
@@ -244,6 +245,7 @@ impl TestPlugin {
             slots: Arc::default(),
             recorder: None,
             audit: None,
+            traces: None,
             indexes: Default::default(),
         };
         let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);

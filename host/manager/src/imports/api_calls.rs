@@ -6,6 +6,7 @@
 //! fails at once, because the caches already retry. Only the leader writes.
 
 mod body;
+mod observed;
 mod operation;
 mod review;
 
@@ -29,8 +30,9 @@ use tokio_util::task::TaskTracker;
 use self::operation::{Target, check_options, target, verb_name};
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
-use crate::observe::audit::{Began, Ended, PluginAudit, Write};
+use crate::observe::audit::{Began, PluginAudit};
 use crate::observe::denials::{Denials, Denied};
+use crate::observe::traces::Traces;
 
 /// Maximum number of causes in an error for a guest.
 const MAX_CAUSES: usize = 100;
@@ -56,6 +58,8 @@ pub(crate) struct ApiCalls {
     pub(crate) election: LeaderElection,
     /// Keeps a line of each write that is sent.
     pub(crate) audit: Option<PluginAudit>,
+    /// Makes spans of the writes of sampled calls.
+    pub(crate) traces: Option<Traces>,
 }
 
 fn api_error(error: &Error) -> ClientError {
@@ -294,11 +298,12 @@ impl ApiCalls {
         if !self.election.is_leader() {
             return Err(standing_by().into());
         }
-        let audited = self.audit.as_ref().map(|audit| (audit, Began::now()));
+        let of = self.traces.as_ref().and_then(|traces| traces.of_call(call.context.call_id));
+        let began = (self.audit.is_some() || of.is_some()).then(Began::now);
         let outcome = self.request(resource, &call.verb, &call.options, target).await;
         settle(permit, &outcome);
-        if let Some((audit, began)) = audited {
-            audit_write(audit, began, resource, call, target, &outcome);
+        if let Some(began) = began {
+            self.observe(began, of, resource, call, target, &outcome);
         }
         outcome.map_err(|error| api_error(&error))
     }
@@ -380,44 +385,6 @@ impl ApiCalls {
         let namespace = target.namespace.as_deref().filter(|_| resource.namespaced);
         self.writes.note(resource, namespace, name, written);
     }
-}
-
-/// Hands a write that has ended to the audit.
-fn audit_write(
-    audit: &PluginAudit,
-    began: Began,
-    resource: &ApiResource,
-    call: &ClientCall,
-    target: &Target,
-    outcome: &Result<ClientAnswer, Error>,
-) {
-    let version = body::demanded_version(&call.verb, &call.options);
-    let write = Write {
-        key: call.context.key.as_ref(),
-        call: call.context.call_id,
-        verb: match call.verb {
-            ClientVerb::Patch { kind: PatchKind::Apply, .. } => "apply",
-            _ => verb_name(&call.verb),
-        },
-        group: &resource.gvk.group,
-        version: &resource.gvk.version,
-        resource: &resource.plural,
-        subresource: call.options.subresource.as_deref(),
-        namespace: target.namespace.as_deref().filter(|_| resource.namespaced),
-        name: target.name.as_deref(),
-        dry_run: call.options.dry_run,
-        demanded_version: version.as_deref(),
-    };
-    // The answer to a create of a subresource is another object.
-    let is_of_target = call.options.target.is_none();
-    let ended = match outcome {
-        Ok(ClientAnswer::Object(object) | ClientAnswer::Deleted(Some(object))) if is_of_target => {
-            Ended::done(Some(object.name().to_owned()), Some(object.resource_version().to_owned()))
-        }
-        Ok(_) => Ended::done(None, None),
-        Err(error) => error.into(),
-    };
-    audit.record(began, write, ended);
 }
 
 fn delete_params(options: &CallOptions) -> DeleteParams {

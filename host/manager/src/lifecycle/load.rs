@@ -40,6 +40,7 @@ use crate::lifecycle::rollback::{Rollback, Version};
 use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::state::LoadWait;
 use crate::observe::audit::Audit;
+use crate::observe::traces::Traces;
 
 /// The parts of the host that loading needs.
 pub(crate) struct Loader {
@@ -62,6 +63,8 @@ pub(crate) struct Loader {
     pub(crate) recorder: Option<Recorder>,
     /// Keeps a line of each write of a plugin.
     pub(crate) audit: Option<Audit>,
+    /// Makes spans of sampled calls.
+    pub(crate) traces: Option<Traces>,
     pub(crate) indexes: SharedIndexes,
 }
 
@@ -383,6 +386,7 @@ impl Loader {
                     let user = account.map(NamespacedName::service_account_user);
                     audit.of(plugin.name(), load.number, user)
                 }),
+                traces: self.traces.clone(),
             },
             events: Arc::clone(plugin.events()),
             http: LazyHttpClient::new(&load.files.manifest, plugin.metrics(), &self.work),

@@ -53,6 +53,7 @@ use crate::observe::denials::Denials;
 use crate::observe::host_events::{HostEvents, Reporter};
 use crate::observe::metrics::{Metrics, PluginMetrics};
 use crate::observe::recent_errors::RecentErrors;
+use crate::observe::traces::Traces;
 use crate::observe::warnings::Warnings;
 
 /// What the plugins of a host have in common; a cheap clone.
@@ -75,6 +76,8 @@ pub(crate) struct HostContext {
     pub(crate) schedules: Schedules,
     /// The plugins whose term has not begun.
     pub(crate) standby: Standby,
+    /// Makes spans of sampled calls.
+    pub(crate) traces: Option<Traces>,
 }
 
 /// Ready keys below which keys of cached objects are added; how often a worker counts the ready ones; and after how many keys
@@ -92,6 +95,7 @@ pub(crate) struct Plugin {
     gate: Arc<LeadershipGate>,
     backfill: Backfill,
     metrics: Arc<PluginMetrics>,
+    traces: Option<Traces>,
     writes: Arc<Writes>,
     events: Arc<PluginEvents>,
     log_limit: Arc<LogLimit>,
@@ -143,6 +147,7 @@ impl Plugin {
             host_events,
             schedules,
             standby,
+            traces,
         } = host.clone();
         // One account for all plugins that have the name one after the other.
         let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
@@ -180,6 +185,7 @@ impl Plugin {
                 reporter,
                 errors: Mutex::default(),
                 metrics: metrics_of_plugin,
+                traces,
                 schedules: schedules.of(&queue, panic_report(plugin, "a schedule")),
                 state: Arc::default(),
                 name,

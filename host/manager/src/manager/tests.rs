@@ -321,3 +321,34 @@ async fn a_manifest_that_names_what_the_host_does_not_allow_is_refused() {
     host.apply(Change::Changed(files(b"a", &spec("a")))).await;
     assert_eq!(host.plugin().state, PluginState::Running);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_sampled_call_has_the_spans_of_its_stages() {
+    let (traces, mut receiver) = Traces::new(1.0);
+    let mut options = ManagerOptions::new(PathBuf::from("/nowhere"));
+    options.traces = Some(traces);
+    let host = Host::with(options).await;
+    let (component, _calls) = FakeComponent::reconciler();
+    host.compiler.add(
+        b"a",
+        component.script(|call| async move {
+            if call.keys[0] == "ns/bad" { Err(fault(FaultKind::Trap)) } else { done(&call) }
+        }),
+    );
+    host.change_to(b"a").await;
+    for (key, wanted) in [("ns/good", None), ("ns/bad", Some("scripted"))] {
+        host.manager.command("p", &Command::Reconcile(key.parse().unwrap())).unwrap();
+        settle().await;
+        let spans: Vec<_> = std::iter::from_fn(|| receiver.try_recv().ok()).collect();
+        let names: Vec<_> = spans.iter().map(|span| span.name).take(4).collect();
+        assert_eq!(names, ["queue", "wait", "call", "reconcile"], "{spans:?}");
+        let root = &spans[3];
+        let attribute = |name: &str| root.attributes.iter().find(|(key, _)| *key == name).map(|(_, v)| v);
+        assert_eq!(attribute("pilothouse.key"), Some(&key.into()));
+        assert_eq!(attribute("pilothouse.plugin"), Some(&"p".into()));
+        assert_eq!(attribute("pilothouse.keys"), Some(&1_u64.into()));
+        let error = root.error.as_deref().map(str::to_lowercase);
+        assert_eq!(error.is_some(), wanted.is_some(), "{error:?}");
+        assert!(error.unwrap_or_default().contains(wanted.unwrap_or_default()), "{root:?}");
+    }
+}

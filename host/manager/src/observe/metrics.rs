@@ -4,7 +4,6 @@
 //! figures that others keep anyway (queues, informers, process) are read when a scrape comes. A plugin's series go with it.
 
 pub(crate) mod atomics;
-pub(crate) mod audit;
 pub(crate) mod cpu;
 pub(crate) mod election;
 pub(crate) mod events;
@@ -16,6 +15,7 @@ pub(crate) mod of_plugin;
 pub(crate) mod plugins;
 mod process;
 pub(crate) mod queues;
+mod records;
 pub(crate) mod rest;
 pub(crate) mod scraped;
 
@@ -50,6 +50,7 @@ use crate::observe::metrics::of_plugin::AllPluginMetrics;
 pub(crate) use crate::observe::metrics::of_plugin::PluginMetrics;
 use crate::observe::metrics::queues::Queues;
 use crate::observe::metrics::rest::RestMetrics;
+use crate::observe::traces::Traces;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginName {
@@ -176,7 +177,12 @@ impl Metrics {
 
     /// Shows what becomes of the lines of an audit.
     pub(crate) fn watch_audit(&self, audit: Audit) {
-        self.0.registry.lock().register_collector(audit::audit(audit));
+        self.0.registry.lock().register_collector(records::audit(audit));
+    }
+
+    /// Shows what becomes of the spans of traces.
+    pub(crate) fn watch_traces(&self, traces: Traces) {
+        self.0.registry.lock().register_collector(records::traces(traces));
     }
 
     /// Shows what becomes of the host's own events.

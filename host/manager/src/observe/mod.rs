@@ -14,5 +14,6 @@ pub(crate) mod recent_errors;
 pub(crate) mod recent_log;
 pub(crate) mod rest;
 pub(crate) mod status;
+pub(crate) mod traces;
 pub(crate) mod usage;
 pub(crate) mod warnings;

@@ -3,8 +3,12 @@
 //! Counters begin with the plugin and only grow, so two answers of one host give rates: the difference of a counter over that
 //! of [`UsageList::seconds`]. A host that was started again has another [`UsageList::started`].
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
+use crate::lifecycle::plugin::Plugin;
+use crate::manager::Manager;
 use crate::observe::metrics::scraped::Spread;
 use crate::observe::status::{ElectionView, PluginStatus};
 
@@ -74,6 +78,21 @@ pub struct PluginUsage {
     /// What it has done, and what it uses.
     #[serde(flatten)]
     pub usage: Usage,
+}
+
+impl Manager {
+    /// The plugins as `/plugins?usage=true` shows them.
+    #[must_use]
+    pub fn usage(&self) -> UsageList {
+        let (started, since) = self.started();
+        let usage = |plugin: &Arc<Plugin>| PluginUsage { status: plugin.status(), usage: plugin.usage() };
+        UsageList {
+            started: started.to_string(),
+            seconds: since.elapsed().as_secs_f64(),
+            plugins: self.plugins().iter().map(usage).collect(),
+            election: self.election(),
+        }
+    }
 }
 
 #[cfg(test)]

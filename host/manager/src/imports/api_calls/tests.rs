@@ -12,6 +12,7 @@ use serde_json::json;
 use super::*;
 use crate::observe::audit::tests::TestAudit;
 use crate::observe::host_events::HostEvents;
+use crate::observe::traces::{Attribute, Span};
 
 /// A plugin that may do all with ConfigMaps of one namespace.
 struct Plugin {
@@ -66,6 +67,7 @@ impl Plugin {
             writes: Arc::default(),
             election: LeaderElection::disabled(),
             audit: None,
+            traces: None,
         };
         Self { server, api_calls, requests }
     }
@@ -382,6 +384,8 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
     let mut plugin = Plugin::start().await;
     let audit = TestAudit::new();
     plugin.api_calls.audit = Some(audit.audit.of(&"plugin".into(), 3, Some("robot".to_owned())));
+    let (traces, mut spans) = Traces::new(1.0);
+    plugin.api_calls.traces = Some(traces);
     let rules: Vec<Rule> = serde_json::from_value(json!([
         {"groups": [""], "resources": ["secrets"], "namespaces": ["default"],
          "verbs": ["get", "create", "update", "patch", "delete"]},
@@ -448,5 +452,15 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
         (&json!("1"), &json!(null))
     );
     assert_eq!((&lines[4]["dryRun"], &lines[2]["dryRun"]), (&json!(true), &json!(null)));
+    // The trace of the call has the same writes.
+    let spans: Vec<_> = std::iter::from_fn(|| spans.try_recv().ok()).collect();
+    let failed = |span: &Span| span.error.is_some();
+    let shown: Vec<_> = spans.iter().map(|span| (span.attributes[0].1.clone(), failed(span))).collect();
+    let of_lines = lines
+        .iter()
+        .map(|line| (Attribute::from(line["verb"].as_str().unwrap()), line["outcome"] != json!("done")));
+    assert_eq!(shown, of_lines.collect::<Vec<_>>());
+    assert!(spans.iter().all(|span| span.trace == spans[0].trace && span.parent == spans[0].parent));
+    assert!(!format!("{spans:?}").contains("hunter2"), "{spans:?}");
     plugin.server.shutdown().await;
 }

@@ -14,6 +14,7 @@ use crate::lifecycle::informers::refused_watch;
 use crate::observe::detail::{CurrentView, GenerationView, InformerView, LimitView, PluginDetail, WatchView};
 use crate::observe::metrics::atomics::AtomicCounter;
 use crate::observe::status::{PluginState, PluginStatus};
+use crate::observe::traces::Traces;
 use crate::observe::usage::Usage;
 
 /// Makes the digests of configurations of this process.
@@ -48,6 +49,11 @@ impl Plugin {
             calls: self.calls.load(Relaxed),
             queue_depth: self.queue.len(),
         }
+    }
+
+    /// Makes spans of sampled calls, if anybody receives them.
+    pub(crate) fn traces(&self) -> Option<&Traces> {
+        self.traces.as_ref()
     }
 
     /// What the plugin has done, and what it uses.

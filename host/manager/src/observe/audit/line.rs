@@ -22,6 +22,11 @@ impl Began {
     pub(crate) fn now() -> Self {
         Self { time: Timestamp::now(), at: Instant::now() }
     }
+
+    /// By the clock that never goes back.
+    pub(crate) fn at(&self) -> Instant {
+        self.at
+    }
 }
 
 /// A write, as it is sent.
