@@ -111,8 +111,13 @@ fn plugin_rates(before: &Usage, plugin: &PluginUsage, seconds: f64) -> PluginRat
     let PluginUsage { status, usage } = plugin;
     let per_second = |more: f64| if seconds > 0.0 { more.max(0.0) / seconds } else { 0.0 };
     let counted = |before: u64, after: u64| per_second(after.saturating_sub(before) as f64);
-    let buckets: Vec<(Option<f64>, u64)> =
-        usage.reconcile_time.buckets.iter().enumerate().map(bucket(before)).collect();
+    let buckets: Vec<(Option<f64>, u64)> = usage
+        .reconcile_time
+        .buckets
+        .iter()
+        .enumerate()
+        .map(|(place, (bound, count))| (*bound, since(before, place, *count)))
+        .collect();
     let calls: u64 = buckets.iter().map(|(_, count)| count).sum();
     let time = (usage.reconcile_time.sum - before.reconcile_time.sum).max(0.0);
     PluginRates {
@@ -133,12 +138,10 @@ fn plugin_rates(before: &Usage, plugin: &PluginUsage, seconds: f64) -> PluginRat
     }
 }
 
-/// What came into a bucket since `before`. Buckets have their place in both: those of a host are the same for its whole life.
-fn bucket(before: &Usage) -> impl Fn((usize, &(Option<f64>, u64))) -> (Option<f64>, u64) {
-    move |(place, (bound, count))| {
-        let earlier = before.reconcile_time.buckets.get(place).map_or(0, |(_, count)| *count);
-        (*bound, count.saturating_sub(earlier))
-    }
+/// What came into the bucket of this place since `before`. Those of a host are the same for its whole life.
+fn since(before: &Usage, place: usize, count: u64) -> u64 {
+    let earlier = before.reconcile_time.buckets.get(place).map_or(0, |(_, count)| *count);
+    count.saturating_sub(earlier)
 }
 
 /// Where a part of all observations is at most; none without any.

@@ -74,7 +74,7 @@ impl Quit {
             }
             self.0 = None;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
