@@ -266,8 +266,8 @@ impl SharedInformerFactory {
 
     /// The informers that have leases, with how they fare.
     #[must_use]
-    pub fn informers(&self) -> Vec<InformerStatus> {
-        self.running(|_| true).iter().map(|(_, of)| of.informer.status()).collect()
+    pub fn informers(&self) -> Vec<(InformerId, InformerStatus)> {
+        self.running(|_| true).into_iter().map(|(id, of)| (id, of.informer.status())).collect()
     }
 
     /// The figures of the informers that have leases.

@@ -115,6 +115,7 @@ impl Hosting {
                 listener: moved(options.admin.listener)?,
                 health: options.admin.health.map(moved).transpose()?,
                 token_file: options.admin.token_file,
+                log: options.admin.log,
             }
         };
         let serving = admin_runtime.spawn(admin::serve(served, manager.clone(), metrics));

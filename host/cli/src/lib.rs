@@ -2,6 +2,8 @@
 //!
 //! A library, so that Cargo compiles it beside the code generation of the crates that it uses; a binary waits for all of it.
 
+mod admin_client;
+mod audit;
 #[cfg(feature = "dev")]
 mod build;
 #[cfg(feature = "dev")]
@@ -16,11 +18,13 @@ mod dev;
 #[cfg(all(test, feature = "dev"))]
 mod documents;
 mod election;
+mod event_fields;
 mod events;
 #[cfg(feature = "dev")]
 mod fixtures;
 mod hosting;
 mod inspect;
+mod keeping;
 #[cfg(test)]
 mod log_events;
 mod log_filter;
@@ -39,6 +43,9 @@ mod run;
 mod runtimes;
 mod status;
 mod table;
+mod top;
+#[cfg(feature = "traces")]
+mod traces;
 #[cfg(any(test, not(feature = "dev")))]
 mod without_dev;
 mod worker;
@@ -107,6 +114,8 @@ enum Command {
     Events(events::Events),
     /// Show the status of the plugins of a running host.
     Status(status::Status),
+    /// Show what the plugins of a running host do and use: rates, durations, CPU time, memory, queues.
+    Top(top::Top),
     /// Compile components into the compile cache, before a host starts.
     Compile(compile::Compile),
     /// Run the recorded calls of a plugin again, against a component, and show the first difference.
@@ -150,6 +159,7 @@ pub fn main() -> ExitCode {
         Command::Events(events) => events.main(),
         Command::Run(run) => run.main(),
         Command::Status(status) => status.main(),
+        Command::Top(top) => top.main(),
         Command::Compile(compile) => compile.main(),
         Command::Rbac(rbac) => rbac.main(),
         Command::Completions(completions) => completions.main(&Cli::command()),

@@ -23,7 +23,7 @@ pub(crate) struct RecordArgs {
     record_max: u64,
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_memory(text).map_err(|error| error.to_string())
 }
 

@@ -10,18 +10,22 @@ use clap::{Args, ValueEnum};
 use pilothouse_cache::Compression;
 use pilothouse_client::{ClientOptions, RateLimit};
 use pilothouse_manager::admin::{self, AdminOptions};
-use pilothouse_manager::{DirectoryOptions, ManagerOptions, PluginObjectsOptions};
+use pilothouse_manager::{DirectoryOptions, ManagerOptions, PluginObjectsOptions, RecentLog};
 use pilothouse_plugin::{AllowLists, AllowedAccount, ComponentHost, HostLimits};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::audit::AuditArgs;
 use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, default_cache_dir};
+use crate::keeping::Keeping;
 use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
 use crate::plugin_objects;
 use crate::record::RecordArgs;
 use crate::runtimes::{Threads, on_runtimes};
+#[cfg(feature = "traces")]
+use crate::traces::TraceArgs;
 
 /// Default of `--shutdown-timeout`: with the time to flush Events and to release the Lease it ends before the 30 s that
 /// Kubernetes gives a Pod.
@@ -42,6 +46,9 @@ const EXAMPLES: &str = "Examples:
 
   # With a recording of one plugin, for `pilothouse replay`
   pilothouse run --plugins plugins --record calls.jsonl --plugin foo-controller
+
+  # With a line about each write of a plugin
+  pilothouse run --plugins plugins --audit-log /var/log/pilothouse/audit.jsonl --audit-log-max 1Gi
 
   # With debug lines of plugins
   RUST_LOG=info,guest=debug pilothouse run --plugins plugins";
@@ -64,7 +71,7 @@ pub(crate) struct Run {
     /// Directory of compiled plugins, private to this user [default: $XDG_CACHE_HOME/pilothouse or ~/.cache/pilothouse]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// Address of the admin endpoints (/livez, /readyz, /healthz, /metrics, /plugins); port 0 takes a free port
+    /// Address of the admin endpoints (/livez, /readyz, /healthz, /metrics, /plugins, and a web page); port 0 takes a free port
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
     listen: SocketAddr,
     /// Address of /livez, /readyz and /healthz alone, for probes: no data, no token
@@ -126,6 +133,11 @@ pub(crate) struct Run {
     #[command(flatten)]
     record: RecordArgs,
     #[command(flatten)]
+    audit: AuditArgs,
+    #[cfg(feature = "traces")]
+    #[command(flatten)]
+    traces: TraceArgs,
+    #[command(flatten)]
     election: LeaderElectionArgs,
     #[command(flatten)]
     pod: OwnPod,
@@ -144,11 +156,12 @@ impl Run {
         // The allocator asks for huge pages, and a heap of small objects then keeps some 10 MB that it does not need, idle, and
         // twice that after a list. Children inherit it; where it is refused, that is all there is to it.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
-        start_log(self.log_format)?;
-        on_runtimes(self.election.is_enabled(), |threads| self.serve(threads))
+        let log = RecentLog::default();
+        start_log(self.log_format, &log)?;
+        on_runtimes(self.election.is_enabled(), |threads| self.serve(threads, log))
     }
 
-    async fn serve(self, threads: Threads) -> Result<()> {
+    async fn serve(self, threads: Threads, log: RecentLog) -> Result<()> {
         let mut signals = Signals::catch()?;
         warn_of_idle_ttl(self.idle_ttl);
         let limits = self.limits.as_deref().map(read_limits).transpose()?.unwrap_or_default();
@@ -161,6 +174,7 @@ impl Run {
             listener: admin::bind("--listen", self.listen).await.map_err(|e| anyhow!(e))?,
             health,
             token_file: self.admin_token_file,
+            log: Some(log),
         };
         let cache_dir = self.cache_dir.map_or_else(default_cache_dir, Ok)?;
         let objects = (!self.plugins_from_cluster.is_empty()).then(|| PluginObjectsOptions {
@@ -168,6 +182,10 @@ impl Run {
             components: cache_dir.join("components"),
             component_hosts: self.component_hosts.into_iter().collect(),
         });
+        #[cfg(feature = "traces")]
+        let (traces, exporting) = self.traces.start(&threads.work)?.unzip();
+        #[cfg(not(feature = "traces"))]
+        let traces = None;
         let options = HostingOptions {
             client: ClientOptions {
                 kubeconfig: self.kubeconfig,
@@ -200,6 +218,8 @@ impl Run {
                 },
                 limits,
                 recorder: self.record.start()?,
+                audit: self.audit.start()?,
+                traces,
                 ..ManagerOptions::new(self.plugins)
             },
             pod: Some(self.pod),
@@ -215,11 +235,16 @@ impl Run {
             }
             let _ = out.flush();
         }
-        tokio::select! {
+        let ended = tokio::select! {
             () = signals.next() => hosting.end(Duration::from_secs(self.shutdown_timeout), &mut signals).await,
             // At once: another host may lead by now.
-            lost = hosting.lost() => Err(lost),
+            lost = hosting.lost() => return Err(lost),
+        };
+        #[cfg(feature = "traces")]
+        if let Some(exporting) = exporting {
+            exporting.end().await;
         }
+        ended
     }
 }
 
@@ -239,8 +264,9 @@ fn read_limits(path: &Path) -> Result<HostLimits> {
     HostLimits::parse(&text, &shown).map_err(|e| anyhow!("--limits: {shown}: {e}"))
 }
 
-fn start_log(format: LogFormat) -> Result<()> {
-    let registry = tracing_subscriber::registry().with(log_filter("info")?);
+/// Logs to standard error, and keeps the last lines.
+fn start_log(format: LogFormat, recent: &RecentLog) -> Result<()> {
+    let registry = tracing_subscriber::registry().with(log_filter("info")?).with(Keeping(recent.clone()));
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     match format {

@@ -2,21 +2,12 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
-use http_body_util::{BodyExt as _, Empty};
-use hyper::Request;
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
-use hyper::header::{AUTHORIZATION, HOST};
-use hyper_util::rt::TokioIo;
 use pilothouse_manager::{PluginDetail, PluginList, PluginStatus, WatchView};
-use tokio::net::TcpStream;
 
-use crate::hosting::DEFAULT_LISTEN;
+use crate::admin_client::{AdminArgs, NOT_A_HOST};
 use crate::table::Table;
 
 const EXAMPLES: &str = "Examples:
@@ -34,12 +25,8 @@ const EXAMPLES: &str = "Examples:
 pub(crate) struct Status {
     /// Show all about this plugin
     plugin: Option<String>,
-    /// Admin address of the host
-    #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
-    admin: String,
-    /// File with the token for a host that asks for one
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    admin: AdminArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -53,15 +40,11 @@ enum Output {
     Json,
 }
 
-const NOT_A_HOST: &str = "the response is not that of a pilothouse host";
-
-/// Longest wait for the host's answer.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
 impl Status {
     pub(crate) fn main(&self) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let body = runtime.block_on(self.fetch())?;
+        let path = self.plugin.as_ref().map_or("/plugins".to_owned(), |name| format!("/plugins/{name}"));
+        let body = runtime.block_on(self.admin.get(&path))?;
         let text = match self.output {
             Output::Json => String::from_utf8_lossy(&body).into_owned() + "\n",
             Output::Table if self.plugin.is_some() => {
@@ -76,39 +59,6 @@ impl Status {
         };
         std::io::stdout().write_all(text.as_bytes())?;
         Ok(())
-    }
-
-    async fn fetch(&self) -> Result<Bytes> {
-        let address = self.admin.trim_start_matches("http://").trim_end_matches('/');
-        let path = self.plugin.as_ref().map_or("/plugins".to_owned(), |name| format!("/plugins/{name}"));
-        let mut request = Request::get(path).header(HOST, address);
-        if let Some(file) = &self.token_file {
-            let token = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-            request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
-        }
-        let request = request.body(Empty::<Bytes>::new());
-        let request = request.with_context(|| format!("address {address:?}"))?;
-        let ask = async {
-            let (mut sender, connection) =
-                http1::handshake(TokioIo::new(TcpStream::connect(address).await?)).await?;
-            tokio::spawn(connection);
-            let answer = sender.send_request(request).await?;
-            let status = answer.status();
-            anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
-        };
-        let hint = || {
-            format!(
-                "no host answers at {address}: check that `pilothouse run` is running with this --listen address"
-            )
-        };
-        let (status, body) =
-            tokio::time::timeout(TIMEOUT, ask).await.with_context(hint)?.with_context(hint)?;
-        if !status.is_success() {
-            let why = String::from_utf8_lossy(&body);
-            let why = why.lines().next().filter(|line| line.len() < 1000).unwrap_or(NOT_A_HOST);
-            bail!("{address} answered {status}: {why}");
-        }
-        Ok(body)
     }
 }
 
@@ -160,11 +110,11 @@ fn detail_text(detail: &PluginDetail) -> String {
     if let Some(rollback) = &status.rolled_back {
         line("rolled back", &format_args!("from generation {}: {}", rollback.from, rollback.reason));
     }
-    line("calls", &format_args!("{}, {} instances in use", status.calls, detail.in_flight));
-    line("queue", &format_args!("{} ready, {} delayed", status.queue_depth, detail.queue_delayed));
-    line("cpu", &format_args!("{:.3} s", detail.cpu_seconds));
-    let mebibytes = detail.memory_bytes as f64 / f64::from(1 << 20);
-    line("memory", &format_args!("{mebibytes:.1} MiB in {} instances", detail.instances));
+    line("calls", &format_args!("{}, {} instances in use", status.calls, detail.usage.in_flight));
+    line("queue", &format_args!("{} ready, {} delayed", status.queue_depth, detail.usage.queue_delayed));
+    line("cpu", &format_args!("{:.3} s", detail.usage.cpu_seconds));
+    let mebibytes = detail.usage.memory_bytes as f64 / f64::from(1 << 20);
+    line("memory", &format_args!("{mebibytes:.1} MiB in {} instances", detail.usage.instances));
     if let Some(current) = current {
         line("manifest", &current.manifest_digest);
         line("config", &current.config_digest);

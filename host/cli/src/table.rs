@@ -1,4 +1,4 @@
-//! Tables for people: columns as wide as their widest cell. Used by `status` and `events`.
+//! Tables for people: columns as wide as their widest cell. Used by `status`, `top` and `events`.
 //!
 //! Cells may hold what plugins wrote: whatever could move the cursor or end a line is replaced.
 
@@ -34,7 +34,7 @@ impl Table {
 }
 
 /// Control characters as U+FFFD, and those that turn the direction of a line.
-fn printable(cell: &str) -> String {
+pub(crate) fn printable(cell: &str) -> String {
     let turns =
         |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
     cell.chars().map(|c| if c.is_control() || turns(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()

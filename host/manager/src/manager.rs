@@ -12,10 +12,11 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_cache::{CacheError, SharedInformerFactory};
 use pilothouse_client::Client;
@@ -48,11 +49,13 @@ use crate::lifecycle::schedules::Schedules;
 use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::sources::Sources;
 use crate::lifecycle::standby::Standby;
+use crate::observe::audit::Audit;
 use crate::observe::command::{Command, CommandError};
 use crate::observe::detail::PluginDetail;
 use crate::observe::host_events::{HostEvents, HostObject};
 use crate::observe::metrics::Metrics;
 use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
+use crate::observe::traces::Traces;
 
 /// Options of a manager.
 #[derive(Debug, Clone)]
@@ -79,6 +82,10 @@ pub struct ManagerOptions {
     pub events_about: Option<HostObject>,
     /// Records the calls of plugins.
     pub recorder: Option<Recorder>,
+    /// Keeps a line of each write of a plugin.
+    pub audit: Option<Audit>,
+    /// Makes spans of sampled calls.
+    pub traces: Option<Traces>,
 }
 
 impl ManagerOptions {
@@ -100,6 +107,8 @@ impl ManagerOptions {
             host: pilothouse_election::hostname(),
             events_about: None,
             recorder: None,
+            audit: None,
+            traces: None,
         }
     }
 }
@@ -133,6 +142,9 @@ const VERSION_RETRY: Duration = Duration::from_secs(2);
 /// How long pending events may still be written when a plugin or the host ends.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
+/// How long lines of the audit may still be written when the host ends.
+const AUDIT_GRACE: Duration = Duration::from_secs(2);
+
 /// Instances of all plugins: those of the engine.
 const POOL_SLOTS: usize = EngineOptions::DEFAULT_INSTANCES as usize;
 
@@ -141,6 +153,7 @@ const POOL_SLOTS: usize = EngineOptions::DEFAULT_INSTANCES as usize;
 pub struct Manager(Arc<Inner>);
 
 struct Inner {
+    started: (Timestamp, Instant),
     loader: Arc<Loader>,
     metrics: Metrics,
     host: HostContext,
@@ -281,6 +294,12 @@ impl Manager {
             None => HostEvents::default(),
         };
         metrics.watch_host_events(host_events.clone());
+        if let Some(audit) = &options.audit {
+            metrics.watch_audit(audit.clone());
+        }
+        if let Some(traces) = &options.traces {
+            metrics.watch_traces(traces.clone());
+        }
         let timekeeper = Timekeeper::new();
         guests.group().spawn({
             let timekeeper = timekeeper.clone();
@@ -298,6 +317,7 @@ impl Manager {
             host: options.host.into(),
             host_events,
             schedules: Schedules::start(&Handle::current()),
+            traces: options.traces.clone(),
         };
         let asker = AskServer::new(&client, Arc::clone(factory.availability()));
         let reviews = AccessReviews::new(Arc::new(asker));
@@ -322,9 +342,12 @@ impl Manager {
             allowed: options.allowed,
             slots: Arc::default(),
             recorder: options.recorder,
+            audit: options.audit,
+            traces: options.traces,
             indexes: SharedIndexes::default(),
         };
         let manager = Self(Arc::new(Inner {
+            started: (Timestamp::now(), Instant::now()),
             loader: Arc::new(loader),
             metrics,
             host,
@@ -345,8 +368,18 @@ impl Manager {
     }
 
     /// All plugins, those that are being removed included.
-    fn plugins(&self) -> Vec<Arc<Plugin>> {
+    pub(crate) fn plugins(&self) -> Vec<Arc<Plugin>> {
         self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect()
+    }
+
+    /// When the host was started, on both clocks.
+    pub(crate) fn started(&self) -> (Timestamp, Instant) {
+        self.0.started
+    }
+
+    /// The informers of all plugins.
+    pub(crate) fn factory(&self) -> &SharedInformerFactory {
+        &self.0.loader.factory
     }
 
     /// The threads for what grows with a plugin.
@@ -589,6 +622,9 @@ impl Manager {
         self.0.loader.factory.shutdown().await;
         if let Some(recorder) = &self.0.loader.recorder {
             recorder.close();
+        }
+        if let Some(audit) = &self.0.loader.audit {
+            audit.close(AUDIT_GRACE).await;
         }
         in_time
     }

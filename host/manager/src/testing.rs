@@ -94,6 +94,7 @@ impl TestHost {
             host_events: HostEvents::default(),
             schedules: Schedules::start(&Handle::current()),
             standby,
+            traces: None,
         }
     }
 }
@@ -244,6 +245,8 @@ impl TestPlugin {
             allowed: AllowLists::default(),
             slots: Arc::default(),
             recorder: None,
+            audit: None,
+            traces: None,
             indexes: Default::default(),
             fetcher: None,
         };

@@ -30,12 +30,23 @@ pub enum Tool {
     C,
     /// The right to mount, which root has except in most containers, and the programs that use it.
     Root,
+    /// Chromium.
+    Chromium,
 }
 
 impl Tool {
     /// All tools.
-    pub const ALL: [Tool; 8] =
-        [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind, Tool::Python, Tool::Node, Tool::C, Tool::Root];
+    pub const ALL: [Tool; 9] = [
+        Tool::Go,
+        Tool::Java,
+        Tool::Kubectl,
+        Tool::Valgrind,
+        Tool::Python,
+        Tool::Node,
+        Tool::C,
+        Tool::Root,
+        Tool::Chromium,
+    ];
 
     /// Whether a machine that lacks it can have it by an installation.
     pub fn can_be_installed(self) -> bool {
@@ -53,6 +64,7 @@ impl Tool {
             Tool::Node => &["node", "npm"],
             Tool::C => &["clang", "wit-bindgen"],
             Tool::Root => &["unshare", "mount", "chroot"],
+            Tool::Chromium => &["chromium"],
         }
     }
 
@@ -77,6 +89,7 @@ impl Tool {
                 "the test at full length of the plugin in C, and its figures in the benchmark `languages`"
             }
             Tool::Root => "tests that run the container image's root file system",
+            Tool::Chromium => "the test at full length of the host's web page",
         }
     }
 
@@ -93,6 +106,7 @@ impl Tool {
             Tool::Node => "install Node.js with npm: https://nodejs.org",
             Tool::C => "install what guests/other-languages/c/README.md lists",
             Tool::Root => "run the tests as a root that may mount, with util-linux and coreutils",
+            Tool::Chromium => "install Chromium: apt-get install chromium",
         }
     }
 

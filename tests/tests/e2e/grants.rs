@@ -5,9 +5,11 @@
 //! that reach for an object in every way there is (`snoop`).
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::sync::OnceLock;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::audit::Event;
 use pilothouse_tests::controlplane::Server;
@@ -99,6 +101,39 @@ fn all_refused(outcomes: &BTreeMap<String, Line>, resource: &str) {
     }
 }
 
+/// A write: verb, resource, namespace, and the code of an error.
+type Write = (String, String, String, Option<u64>);
+
+/// The writes in the server's audit, sorted.
+fn writes(events: &[Event]) -> Vec<Write> {
+    let ended = events.iter().filter(|event| event.stage == "ResponseComplete");
+    let writes = ended.filter(|event| ["create", "update", "patch", "delete"].contains(&&*event.verb));
+    let mut writes: Vec<Write> = writes
+        .map(|event| {
+            let object = event.object_ref.clone().unwrap_or_default();
+            let code = event.response_status.map(|response| u64::from(response.code));
+            (event.verb.clone(), object.resource, object.namespace, code.filter(|code| *code >= 400))
+        })
+        .collect();
+    writes.sort();
+    writes
+}
+
+/// The writes in the host's audit, all of which are of the plugin `granted`, sorted.
+fn audited_writes(path: &Path) -> Result<Vec<Write>> {
+    let text = fs::read_to_string(path)?;
+    let mut writes = Vec::new();
+    for line in text.lines() {
+        let line: serde_json::Value = serde_json::from_str(line)?;
+        let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        ensure!(text("plugin") == "granted" && text("key") == "snoopers/go", "{line}");
+        let verb = if text("verb") == "apply" { "patch".to_owned() } else { text("verb") };
+        writes.push((verb, text("resource"), text("namespace"), line["code"].as_u64()));
+    }
+    writes.sort();
+    Ok(writes)
+}
+
 fn what_is_not_granted_is_refused_and_never_reaches_the_wire(server: Server) -> Result<()> {
     let (audit, namespace) = (audit(server)?, "snoopers");
     let cluster = Cluster::of(audit.plane())?;
@@ -110,7 +145,11 @@ fn what_is_not_granted_is_refused_and_never_reaches_the_wire(server: Server) -> 
         "stringData": {"password": "hunter2"},
     });
     cluster.create(&secret)?;
-    let host = Host::start(HostOptions::new(audit.plane().kubeconfig()))?;
+    let kept = tempfile::tempdir()?;
+    let audit_log = kept.path().join("audit.jsonl");
+    let mut options = HostOptions::new(audit.plane().kubeconfig());
+    options.args = vec!["--audit-log".to_owned(), audit_log.display().to_string()];
+    let host = Host::start(options)?;
 
     // Not granted at all: a kind of a group that it has other grants in, one of another group, one without namespaces.
     // Granted in another namespace, for another name, for reading only.
@@ -158,6 +197,13 @@ fn what_is_not_granted_is_refused_and_never_reaches_the_wire(server: Server) -> 
     for (name, ..) in &refused {
         assert_eq!(audit.of_plugin(name)?, [], "{name} was refused, and yet this went on the wire");
     }
+    // The host's own audit of writes has what the server's has, and nothing of those that were refused.
+    host.wait_for("both audits to have the same writes", SOON, || {
+        let (ours, theirs) = (audited_writes(&audit_log)?, writes(&audit.of_plugin("granted")?));
+        ensure!(ours == theirs, "ours {ours:?}, the server's {theirs:?}");
+        anyhow::Ok(!ours.is_empty())
+    })?;
+    assert!(!fs::read_to_string(&audit_log)?.contains("hunter2"));
     // Nor did the host ask for it under its own name or another's.
     let of_host = |event: &Event| {
         event.user_agent.starts_with("pilothouse/") && !event.user_agent.ends_with("(granted)")

@@ -22,7 +22,7 @@ pilothouse_tests::on_both_servers!(
     a_call_that_does_not_end_is_cut_when_the_time_is_over,
     a_host_without_a_cluster_says_so_and_waits_for_it,
     the_admin_endpoints_show_what_operators_look_for,
-    status_prints_a_table_or_json,
+    status_prints_a_table_or_json_and_top_prints_rates,
     a_run_that_cannot_start_says_why_in_one_line,
     a_second_start_compiles_nothing_and_trusts_nothing_that_is_damaged,
 );
@@ -211,7 +211,7 @@ fn the_admin_endpoints_show_what_operators_look_for(server: Server) -> Result<()
     Ok(())
 }
 
-fn status_prints_a_table_or_json(server: Server) -> Result<()> {
+fn status_prints_a_table_or_json_and_top_prints_rates(server: Server) -> Result<()> {
     let plane = ControlPlane::shared(server)?;
     namespace(plane, "status", 2)?;
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
@@ -232,6 +232,22 @@ fn status_prints_a_table_or_json(server: Server) -> Result<()> {
     assert_eq!(rows.len(), 2, "{}", finished.stdout);
     assert_eq!(rows[0], ["NAME", "GENERATION", "STATE", "CALLS", "QUEUE", "DIGEST", "LAST", "ERROR"]);
     assert_eq!(rows[1], ["probe", "1", "running", "2", "0", &digest["sha256:".len()..][..12]]);
+
+    // Nothing happens meanwhile, or next to nothing, so what is shown is what the plugin uses.
+    let once = ["top", "--admin", host.admin(), "--interval", "1", "--once"];
+    let finished = cli::pilothouse(&host, &[&once[..], &["-o", "json"]].concat())?;
+    ensure!(finished.status.success(), "{finished:?}");
+    let rates: Value = serde_json::from_str(&finished.stdout)?;
+    let plugin = &rates["plugins"][0];
+    assert_eq!((&plugin["name"], &plugin["state"]), (&json!("probe"), &json!("running")), "{rates}");
+    assert!(rates["seconds"].as_f64() >= Some(1.0) && plugin["memoryBytes"].as_u64() > Some(0), "{rates}");
+    let finished = cli::pilothouse(&host, &[&once[..], &["--sort", "name"]].concat())?;
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert!(finished.status.success() && lines.len() == 3, "{finished:?}");
+    assert!(
+        lines[0].contains("1 of 1 plugins running") && lines[2].starts_with("probe  running  1"),
+        "{lines:?}"
+    );
 
     // Nobody there.
     let finished = cli::pilothouse(&host, &["status", "--admin", "127.0.0.1:1"])?;

@@ -14,3 +14,4 @@ mod server_faults;
 mod service_accounts;
 mod storm;
 mod tutorial;
+mod web_page;

@@ -53,7 +53,7 @@ async fn one_informer_serves_all_who_lease_the_same_resource_and_scope() {
     assert_eq!((first.indexer().len(), one_namespace.indexer().len()), (1, 0));
     let status = factory.informers();
     assert_eq!(status.len(), 2);
-    assert!(status.iter().all(|informer| informer.reflector.synced && !informer.stopped));
+    assert!(status.iter().all(|(_, informer)| informer.reflector.synced && !informer.stopped));
     assert_eq!(factory.metrics()[0].1.objects, 1);
     factory.shutdown().await;
 }

@@ -202,7 +202,7 @@ impl Dev {
         let options = HostingOptions {
             client,
             cache_dir: None,
-            admin: AdminOptions { listener: listen().await?, health: None, token_file: None },
+            admin: AdminOptions { listener: listen().await?, health: None, token_file: None, log: None },
             compression: Compression::default(),
             manager: ManagerOptions {
                 // Made by this program, for its user.

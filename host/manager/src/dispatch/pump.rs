@@ -21,6 +21,7 @@
 
 mod first_list;
 mod retries;
+mod trace;
 mod turn;
 mod undelivered;
 
@@ -424,6 +425,7 @@ impl Pump {
             Err(fault) => Err(fault),
         };
         plugin.metrics().handled.inc_by(events.len() as u64);
+        self.trace(call, began, first.key(), events.len(), &outcome);
         let delivered = match outcome {
             Ok(answers) => {
                 plugin.record_answer(

@@ -6,6 +6,7 @@
 //! fails at once, because the caches already retry. Only the leader writes.
 
 mod body;
+mod observed;
 mod operation;
 mod review;
 
@@ -29,7 +30,9 @@ use tokio_util::task::TaskTracker;
 use self::operation::{Target, check_options, target, verb_name};
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
+use crate::observe::audit::{Began, PluginAudit};
 use crate::observe::denials::{Denials, Denied};
+use crate::observe::traces::Traces;
 
 /// Maximum number of causes in an error for a guest.
 const MAX_CAUSES: usize = 100;
@@ -53,6 +56,10 @@ pub(crate) struct ApiCalls {
     pub(crate) writes: Arc<Writes>,
     /// Whether the host may write.
     pub(crate) election: LeaderElection,
+    /// Keeps a line of each write that is sent.
+    pub(crate) audit: Option<PluginAudit>,
+    /// Makes spans of the writes of sampled calls.
+    pub(crate) traces: Option<Traces>,
 }
 
 fn api_error(error: &Error) -> ClientError {
@@ -262,7 +269,7 @@ impl ApiCalls {
         let live = self.clone();
         let write = async move {
             let verb = verb_name(&call.verb);
-            let outcome = live.send(&resource, &call.verb, call.options, &target, permit).await;
+            let outcome = live.send(&resource, &call, &target, permit).await;
             if let Err(outcome) = answered.send(outcome) {
                 tracing::warn!(
                     event = "write_outlived_call", plugin = &*live.plugin,
@@ -283,8 +290,7 @@ impl ApiCalls {
     async fn send(
         &self,
         resource: &ApiResource,
-        verb: &ClientVerb,
-        options: CallOptions,
+        call: &ClientCall,
         target: &Target,
         permit: Permit,
     ) -> Result<ClientAnswer, ClientError> {
@@ -292,6 +298,24 @@ impl ApiCalls {
         if !self.election.is_leader() {
             return Err(standing_by().into());
         }
+        let of = self.traces.as_ref().and_then(|traces| traces.of_call(call.context.call_id));
+        let began = (self.audit.is_some() || of.is_some()).then(Began::now);
+        let outcome = self.request(resource, &call.verb, &call.options, target).await;
+        settle(permit, &outcome);
+        if let Some(began) = began {
+            self.observe(began, of, resource, call, target, &outcome);
+        }
+        outcome.map_err(|error| api_error(&error))
+    }
+
+    /// Sends a write, and records what the caches must show of it.
+    async fn request(
+        &self,
+        resource: &ApiResource,
+        verb: &ClientVerb,
+        options: &CallOptions,
+        target: &Target,
+    ) -> Result<ClientAnswer, Error> {
         let params = WriteParams {
             subresource: options.subresource.clone(),
             field_manager: options.field_manager.clone(),
@@ -300,17 +324,17 @@ impl ApiCalls {
         };
         let object = match verb {
             ClientVerb::Create(body) if let Some(key) = &options.target => {
-                let created = self.client.create_subresource(resource, key, body, &params).await;
-                settle(permit, &created);
                 // It is no object of its own. What it does to its object is not known, and is not waited for.
-                return created.map(ClientAnswer::Object).map_err(|e| api_error(&e));
+                let created = self.client.create_subresource(resource, key, body, &params).await;
+                return created.map(ClientAnswer::Object);
             }
             ClientVerb::Create(body) => {
                 self.client.create(resource, target.namespace.as_deref(), body, &params).await
             }
             ClientVerb::Update(body) => {
                 let name = target.name.as_deref().unwrap_or_default();
-                let key = ObjectKey::new(target.namespace.as_deref(), name).map_err(Refusal::invalid)?;
+                let key = ObjectKey::new(target.namespace.as_deref(), name)
+                    .map_err(|error| Error::Request(error.to_string()))?;
                 self.client.update(resource, &key, body, &params).await
             }
             ClientVerb::Patch { key, kind, body } => {
@@ -324,17 +348,15 @@ impl ApiCalls {
             }
             ClientVerb::Delete(key) => {
                 let params = delete_params(options);
-                let deleted = self.client.delete(resource, key, &params).await;
-                settle(permit, &deleted);
-                if let (Ok(deleted), false) = (&deleted, params.dry_run) {
-                    let written = Written::by_delete(deleted, key, params.preconditions.uid.as_deref());
+                let deleted = self.client.delete(resource, key, &params).await?;
+                if !params.dry_run {
+                    let written = Written::by_delete(&deleted, key, params.preconditions.uid.as_deref());
                     written.into_iter().for_each(|written| self.note(resource, target, key.name(), written));
                 }
-                return match deleted {
-                    Ok(Deleted::Object(object)) => Ok(ClientAnswer::Deleted(Some(object))),
-                    Ok(Deleted::Status(_)) => Ok(ClientAnswer::Deleted(None)),
-                    Err(error) => Err(api_error(&error)),
-                };
+                return Ok(ClientAnswer::Deleted(match deleted {
+                    Deleted::Object(object) => Some(object),
+                    Deleted::Status(_) => None,
+                }));
             }
             ClientVerb::DeleteCollection => {
                 let of = ListParams {
@@ -344,19 +366,18 @@ impl ApiCalls {
                 };
                 let namespace = target.namespace.as_deref();
                 let params = delete_params(options);
-                let deleted = self.client.delete_collection(resource, namespace, &params, &of).await;
-                settle(permit, &deleted);
-                return deleted.map(|()| ClientAnswer::Deleted(None)).map_err(|e| api_error(&e));
+                self.client.delete_collection(resource, namespace, &params, &of).await?;
+                return Ok(ClientAnswer::Deleted(None));
             }
             ClientVerb::Get(_) | ClientVerb::List | ClientVerb::PodLog(_) | ClientVerb::May { .. } => {
-                return Err(Refusal::invalid("a read is no write").into());
+                return Err(Error::Request("a read is no write".to_owned()));
             }
         };
-        settle(permit, &object);
-        if let (Ok(object), false) = (&object, params.dry_run) {
-            self.note(resource, target, object.name(), Written::by_change(object));
+        let object = object?;
+        if !params.dry_run {
+            self.note(resource, target, object.name(), Written::by_change(&object));
         }
-        object.map(ClientAnswer::Object).map_err(|e| api_error(&e))
+        Ok(ClientAnswer::Object(object))
     }
 
     /// Records a write before the guest has the answer: the next read of the guest must wait for it.
@@ -366,8 +387,8 @@ impl ApiCalls {
     }
 }
 
-fn delete_params(options: CallOptions) -> DeleteParams {
-    let conditions = options.preconditions.unwrap_or_default();
+fn delete_params(options: &CallOptions) -> DeleteParams {
+    let conditions = options.preconditions.clone().unwrap_or_default();
     DeleteParams {
         preconditions: Preconditions { uid: conditions.uid, resource_version: conditions.resource_version },
         propagation: options.propagation.map(|dependents| match dependents {

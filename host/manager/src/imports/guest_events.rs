@@ -29,6 +29,7 @@ use pilothouse_plugin::{Access, Grants, Place, PluginLimits};
 use tokio::runtime::Handle;
 
 use crate::imports::token_bucket::TokenBucket;
+use crate::observe::audit::{Began, Ended, Outcome, PluginAudit, Write};
 
 /// Annotation of every event of or about a plugin: the plugin's name. `pilothouse events` finds them by it.
 pub const PLUGIN_ANNOTATION: &str = "pilothouse.dev/plugin";
@@ -68,7 +69,13 @@ struct Running {
 
 /// Writes with the client of the generation that is the current one.
 #[derive(Default)]
-struct CurrentSink(ArcSwapOption<CoreV1Sink>);
+struct CurrentSink(ArcSwapOption<Speaker>);
+
+/// The client of a generation, and its audit.
+struct Speaker {
+    sink: CoreV1Sink,
+    audit: Option<PluginAudit>,
+}
 
 /// Counts of recorded, dropped and written events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,8 +106,8 @@ impl PluginEvents {
     }
 
     /// A new generation took over: events are written with its client, and counted against its quota.
-    pub(crate) fn speak_as(&self, generation: u64, client: Client, qps: f64) {
-        self.identity.0.store(Some(Arc::new(CoreV1Sink::new(client))));
+    pub(crate) fn speak_as(&self, generation: u64, client: Client, audit: Option<PluginAudit>, qps: f64) {
+        self.identity.0.store(Some(Arc::new(Speaker { sink: CoreV1Sink::new(client), audit })));
         let (qps, burst) = rate(qps);
         let mut quota = self.quota.lock();
         if self.generation.swap(generation, Relaxed) == 0 {
@@ -266,7 +273,7 @@ fn size(reference: &ObjectReference) -> usize {
 }
 
 impl CurrentSink {
-    fn get(&self) -> Result<Arc<CoreV1Sink>, SinkError> {
+    fn get(&self) -> Result<Arc<Speaker>, SinkError> {
         let none = || SinkError::Transient {
             message: "no generation of the plugin works yet".to_owned(),
             retry_after: None,
@@ -276,13 +283,49 @@ impl CurrentSink {
     }
 }
 
+impl Speaker {
+    /// Makes a write of an Event, and hands it to the audit.
+    async fn audited(
+        &self,
+        verb: &'static str,
+        event: &Event,
+        write: impl Future<Output = Result<Recorded, SinkError>>,
+    ) -> Result<Recorded, SinkError> {
+        let Some(audit) = &self.audit else { return write.await };
+        let began = Began::now();
+        let outcome = write.await;
+        let (namespace, name) = (Some(event.namespace()), Some(&*event.name));
+        let write = Write { verb, version: "v1", resource: "events", namespace, name, ..Write::default() };
+        audit.record(began, write, ended(&outcome));
+        outcome
+    }
+}
+
+/// What the audit says of a write of an Event.
+fn ended(outcome: &Result<Recorded, SinkError>) -> Ended {
+    let (outcome, reason) = match outcome {
+        Ok(recorded) => return Ended::done(Some(recorded.name.to_string()), None),
+        Err(SinkError::NotFound(_)) => (Outcome::Refused, Some("NotFound")),
+        Err(SinkError::AlreadyExists(_)) => (Outcome::Refused, Some("AlreadyExists")),
+        Err(SinkError::NamespaceTerminating(_)) => (Outcome::Refused, Some("NamespaceTerminating")),
+        Err(SinkError::Rejected(_)) => (Outcome::Refused, None),
+        Err(SinkError::Construction(_) | SinkError::Transient { unsent: true, .. }) => {
+            (Outcome::Unsent, None)
+        }
+        Err(SinkError::Transient { .. }) => (Outcome::Unknown, None),
+    };
+    Ended::failed(outcome, reason)
+}
+
 impl EventSink for CurrentSink {
     async fn create(&self, event: &Event) -> Result<Recorded, SinkError> {
-        self.get()?.create(event).await
+        let speaker = self.get()?;
+        speaker.audited("create", event, speaker.sink.create(event)).await
     }
 
     async fn patch(&self, event: &Event, patch: &[u8]) -> Result<Recorded, SinkError> {
-        self.get()?.patch(event, patch).await
+        let speaker = self.get()?;
+        speaker.audited("patch", event, speaker.sink.patch(event, patch)).await
     }
 }
 

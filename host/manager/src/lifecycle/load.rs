@@ -16,7 +16,7 @@ use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::LoadError;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{AllowLists, Grants, Manifest, printable};
+use pilothouse_plugin::{AllowLists, Grants, Manifest, NamespacedName, printable};
 use pilothouse_recording::Recorder;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -39,6 +39,8 @@ use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::rollback::{Rollback, Version};
 use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::state::LoadWait;
+use crate::observe::audit::Audit;
+use crate::observe::traces::Traces;
 
 /// The parts of the host that loading needs.
 pub(crate) struct Loader {
@@ -59,6 +61,10 @@ pub(crate) struct Loader {
     pub(crate) slots: Arc<LoadSlots>,
     /// Records the calls of plugins.
     pub(crate) recorder: Option<Recorder>,
+    /// Keeps a line of each write of a plugin.
+    pub(crate) audit: Option<Audit>,
+    /// Makes spans of sampled calls.
+    pub(crate) traces: Option<Traces>,
     pub(crate) indexes: SharedIndexes,
     /// Gets the components of Plugins of the cluster; none where they are not followed.
     pub(crate) fetcher: Option<ComponentFetcher>,
@@ -387,6 +393,12 @@ impl Loader {
                 tasks: plugin.tasks().clone(),
                 writes: Arc::clone(plugin.writes()),
                 election: plugin.election().clone(),
+                audit: self.audit.as_ref().map(|audit| {
+                    let account = manifest.service_account.as_ref();
+                    let user = account.map(NamespacedName::service_account_user);
+                    audit.of(plugin.name(), load.number, user)
+                }),
+                traces: self.traces.clone(),
             },
             events: Arc::clone(plugin.events()),
             http: LazyHttpClient::new(&load.files.manifest, plugin.metrics(), &self.work),

@@ -53,6 +53,7 @@ use crate::observe::denials::Denials;
 use crate::observe::host_events::{HostEvents, Reporter};
 use crate::observe::metrics::{Metrics, PluginMetrics};
 use crate::observe::recent_errors::RecentErrors;
+use crate::observe::traces::Traces;
 use crate::observe::warnings::Warnings;
 
 /// What the plugins of a host have in common; a cheap clone.
@@ -75,6 +76,8 @@ pub(crate) struct HostContext {
     pub(crate) schedules: Schedules,
     /// The plugins whose term has not begun.
     pub(crate) standby: Standby,
+    /// Makes spans of sampled calls.
+    pub(crate) traces: Option<Traces>,
 }
 
 /// Ready keys below which keys of cached objects are added; how often a worker counts the ready ones; and after how many keys
@@ -92,6 +95,7 @@ pub(crate) struct Plugin {
     gate: Arc<LeadershipGate>,
     backfill: Backfill,
     metrics: Arc<PluginMetrics>,
+    traces: Option<Traces>,
     writes: Arc<Writes>,
     events: Arc<PluginEvents>,
     log_limit: Arc<LogLimit>,
@@ -143,6 +147,7 @@ impl Plugin {
             host_events,
             schedules,
             standby,
+            traces,
         } = host.clone();
         // One account for all plugins that have the name one after the other.
         let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
@@ -180,6 +185,7 @@ impl Plugin {
                 reporter,
                 errors: Mutex::default(),
                 metrics: metrics_of_plugin,
+                traces,
                 schedules: schedules.of(&queue, panic_report(plugin, "a schedule")),
                 state: Arc::default(),
                 name,
@@ -349,7 +355,8 @@ impl Plugin {
         self.metrics.generation.set(i64::try_from(next.number).unwrap_or(i64::MAX));
         self.log_limit.change(next.limits.log_bytes);
         self.queue.set_rate_limiter(limiter::build(&next.description.rate_limiter));
-        self.events.speak_as(next.number, next.imports.api_calls.client.clone(), next.event_qps);
+        let calls = &next.imports.api_calls;
+        self.events.speak_as(next.number, calls.client.clone(), calls.audit.clone(), next.event_qps);
         let before = self.current.swap(Some(Arc::clone(&next)));
         // A write that the generation before still makes to a kind that only it watched is not tracked.
         self.writes.watch_only(&next.imports.caches().map(|(id, _)| id).collect::<Vec<_>>());

@@ -264,10 +264,17 @@ async fn a_quarantine_is_ended_by_an_operator() {
     assert_eq!(detail.status.state, PluginState::Quarantined);
     assert!(detail.quarantined_until.is_some());
     assert_eq!(detail.errors.len(), 3, "{:?}", detail.errors);
+    assert_eq!((detail.usage.reconciles, detail.usage.failures), (3, 3));
     calls.begun();
     reconcile("ns/good".to_owned());
     assert_eq!(host.manager.command("p", &Command::Release).unwrap(), "p: running");
     assert!(calls.so_far().await.contains(&"reconcile ns/good".to_owned()));
+    let usage = host.manager.usage();
+    let [p] = usage.plugins.as_slice() else { panic!("{usage:?}") };
+    assert_eq!((p.status.name.as_str(), p.status.state), ("p", PluginState::Running));
+    assert!(p.usage.reconciles > p.usage.failures && p.usage.failures >= 3, "{:?}", p.usage);
+    let calls: u64 = p.usage.reconcile_time.buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!(calls, p.usage.reconciles, "each call had one key");
     let again = host.manager.command("p", &Command::Release);
     assert!(matches!(again, Err(CommandError::Not(_))), "{again:?}");
 }
@@ -381,4 +388,35 @@ async fn a_host_is_ready_when_all_its_sources_were_read() {
     host.manager.apply_object(ObjectChange::Synced);
     settle().await;
     assert_eq!(host.manager.not_ready(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sampled_call_has_the_spans_of_its_stages() {
+    let (traces, mut receiver) = Traces::new(1.0);
+    let mut options = ManagerOptions::new(PathBuf::from("/nowhere"));
+    options.traces = Some(traces);
+    let host = Host::with(options).await;
+    let (component, _calls) = FakeComponent::reconciler();
+    host.compiler.add(
+        b"a",
+        component.script(|call| async move {
+            if call.keys[0] == "ns/bad" { Err(fault(FaultKind::Trap)) } else { done(&call) }
+        }),
+    );
+    host.change_to(b"a").await;
+    for (key, wanted) in [("ns/good", None), ("ns/bad", Some("scripted"))] {
+        host.manager.command("p", &Command::Reconcile(key.parse().unwrap())).unwrap();
+        settle().await;
+        let spans: Vec<_> = std::iter::from_fn(|| receiver.try_recv().ok()).collect();
+        let names: Vec<_> = spans.iter().map(|span| span.name).take(4).collect();
+        assert_eq!(names, ["queue", "wait", "call", "reconcile"], "{spans:?}");
+        let root = &spans[3];
+        let attribute = |name: &str| root.attributes.iter().find(|(key, _)| *key == name).map(|(_, v)| v);
+        assert_eq!(attribute("pilothouse.key"), Some(&key.into()));
+        assert_eq!(attribute("pilothouse.plugin"), Some(&"p".into()));
+        assert_eq!(attribute("pilothouse.keys"), Some(&1_u64.into()));
+        let error = root.error.as_deref().map(str::to_lowercase);
+        assert_eq!(error.is_some(), wanted.is_some(), "{error:?}");
+        assert!(error.unwrap_or_default().contains(wanted.unwrap_or_default()), "{root:?}");
+    }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observe::recent_errors::ErrorView;
 use crate::observe::status::PluginStatus;
+use crate::observe::usage::Usage;
 
 /// Everything that an operator may want to know of one plugin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -13,22 +14,15 @@ pub struct PluginDetail {
     /// What the list of all plugins shows of it.
     #[serde(flatten)]
     pub status: PluginStatus,
+    /// What it has done, and what it uses.
+    #[serde(flatten)]
+    pub usage: Usage,
     /// The last generation that was good when another one replaced it; a rollback restores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_good: Option<GenerationView>,
     /// End of the pause of a quarantine (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantined_until: Option<String>,
-    /// CPU time of its calls since it was added.
-    pub cpu_seconds: f64,
-    /// Guest memory of its instances, in bytes.
-    pub memory_bytes: u64,
-    /// Instances of its component.
-    pub instances: usize,
-    /// Instances that are in a call, or about to be.
-    pub in_flight: usize,
-    /// Keys that wait for a time, as after a failure.
-    pub queue_delayed: usize,
     /// The last different errors, the newest first.
     pub errors: Vec<ErrorView>,
     /// The current generation; none before the first.

@@ -15,6 +15,7 @@ pub(crate) mod of_plugin;
 pub(crate) mod plugins;
 mod process;
 pub(crate) mod queues;
+mod records;
 pub(crate) mod rest;
 pub(crate) mod scraped;
 
@@ -38,6 +39,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::dispatch::reasons::Reasons;
 use crate::imports::guest_events::PluginEvents;
 use crate::lifecycle::plugin::Plugin;
+use crate::observe::audit::Audit;
 use crate::observe::heartbeat;
 use crate::observe::host_events::HostEvents;
 use crate::observe::metrics::cpu::{Account, Accounts, HostTime};
@@ -48,6 +50,7 @@ use crate::observe::metrics::of_plugin::AllPluginMetrics;
 pub(crate) use crate::observe::metrics::of_plugin::PluginMetrics;
 use crate::observe::metrics::queues::Queues;
 use crate::observe::metrics::rest::RestMetrics;
+use crate::observe::traces::Traces;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginName {
@@ -170,6 +173,16 @@ impl Metrics {
         let host_time = m.account(name, group);
         let new = || Arc::new(PluginMetrics::new(host_time, m.guests.of(name)));
         Arc::clone(m.plugins.lock().entry(Arc::clone(name)).or_insert_with(new))
+    }
+
+    /// Shows what becomes of the lines of an audit.
+    pub(crate) fn watch_audit(&self, audit: Audit) {
+        self.0.registry.lock().register_collector(records::audit(audit));
+    }
+
+    /// Shows what becomes of the spans of traces.
+    pub(crate) fn watch_traces(&self, traces: Traces) {
+        self.0.registry.lock().register_collector(records::traces(traces));
     }
 
     /// Shows what becomes of the host's own events.

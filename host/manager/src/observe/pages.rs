@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::manager::Manager;
 use crate::observe::metrics::Metrics;
+use crate::observe::recent_log::RecentLog;
 
 /// Makes pages; a cheap clone.
 #[derive(Clone)]
@@ -40,8 +42,33 @@ impl Pages {
     /// While the host ends.
     pub(crate) async fn plugins(&self) -> Result<Bytes, String> {
         let manager = self.manager.clone();
-        self.make(move || serde_json::to_vec(&manager.status()).map(Bytes::from).map_err(|e| e.to_string()))
-            .await
+        self.make(move || json(&manager.status())).await
+    }
+
+    /// The status of all plugins with what they have done and use, as JSON.
+    ///
+    /// # Errors
+    /// While the host ends.
+    pub(crate) async fn usage(&self) -> Result<Bytes, String> {
+        let manager = self.manager.clone();
+        self.make(move || json(&manager.usage())).await
+    }
+
+    /// The caches, as JSON.
+    ///
+    /// # Errors
+    /// While the host ends.
+    pub(crate) async fn caches(&self) -> Result<Bytes, String> {
+        let manager = self.manager.clone();
+        self.make(move || json(&manager.caches())).await
+    }
+
+    /// The lines of the log after that of this number, as JSON.
+    ///
+    /// # Errors
+    /// While the host ends.
+    pub(crate) async fn log(&self, log: RecentLog, after: u64) -> Result<Bytes, String> {
+        self.make(move || json(&log.after(after))).await
     }
 
     async fn make(
@@ -58,4 +85,8 @@ impl Pages {
         });
         making.await.map_err(|e| e.to_string())?
     }
+}
+
+fn json(page: &impl Serialize) -> Result<Bytes, String> {
+    serde_json::to_vec(page).map(Bytes::from).map_err(|e| e.to_string())
 }

@@ -13,6 +13,7 @@ use tracing_subscriber::layer::{Context, Layer};
 
 use super::limit::Class;
 use super::{Log, Tone};
+use crate::event_fields::EventFields;
 
 /// Target of what guests log.
 const GUEST: &str = "guest";
@@ -79,43 +80,6 @@ impl Visit for PluginOnly<'_> {
     }
 
     fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
-}
-
-/// The fields of an event as text.
-#[derive(Debug, Default)]
-struct EventFields {
-    message: String,
-    plugin: Option<String>,
-    key: Option<String>,
-    /// What a guest added, as a JSON object.
-    fields: Option<String>,
-    rest: Vec<(&'static str, String)>,
-}
-
-impl EventFields {
-    fn get(&self, name: &str) -> Option<&str> {
-        self.rest.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_str())
-    }
-
-    fn set(&mut self, name: &'static str, value: String) {
-        match name {
-            "message" => self.message = value,
-            "plugin" => self.plugin = Some(value),
-            "key" => self.key = Some(value),
-            "fields" => self.fields = Some(value),
-            name => self.rest.push((name, value)),
-        }
-    }
-}
-
-impl Visit for EventFields {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field.name(), value.to_owned());
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.set(field.name(), format!("{value:?}"));
-    }
 }
 
 /// The line for an event; none when another one tells the same.

@@ -14,6 +14,7 @@ use crate::dispatch::guest::Answer;
 use crate::dispatch::instance_pool::WarmInstance;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
+use crate::observe::traces::Stages;
 
 /// Calls the guest for these keys, records each answer and finishes its key; returns when the call ended. A fault is logged
 /// and counted in the metrics; the caller decides what follows for the keys. The instance is gone after a fault.
@@ -22,11 +23,15 @@ pub(super) async fn reconcile(
     generation: &Arc<Generation>,
     warm: &mut WarmInstance,
     items: &mut [Key],
+    taken: Option<Instant>,
 ) -> Result<Instant, Fault> {
     let call = Call::begin(plugin);
     let answers = answers(plugin, generation, warm, items, &call).await;
     let ended = call.end();
     let took = ended.took;
+    if let Some(taken) = taken {
+        trace(generation, items, &call, taken, ended.at, &answers);
+    }
     match answers {
         Ok(answers) => {
             outcome::record(plugin, generation, ended, items.iter_mut().zip(answers));
@@ -67,6 +72,37 @@ async fn answers(
     }
     let requests: Vec<Request<'_>> = items.iter().map(request).collect();
     Ok(guest.reconcile_many(&requests, start).await?.into())
+}
+
+/// Records the spans of a call, if it is sampled.
+fn trace(
+    generation: &Generation,
+    items: &[Key],
+    call: &Call<'_>,
+    taken: Instant,
+    ended: Instant,
+    answers: &Result<Answers, Fault>,
+) {
+    let Some(traces) = call.plugin.traces() else { return };
+    let (Some(of), Some(first)) = (traces.of_call(call.id), items.first()) else { return };
+    let error = match answers {
+        Ok(answers) => answers.iter().find_map(|answer| answer.as_ref().err()).map(|e| e.message.clone()),
+        Err(fault) => Some(fault.to_string()),
+    };
+    let attributes = vec![
+        ("pilothouse.plugin", (&**call.plugin.name()).into()),
+        ("pilothouse.generation", generation.number.into()),
+        ("pilothouse.call", call.id.into()),
+        ("pilothouse.key", first.key.to_string().as_str().into()),
+        ("pilothouse.keys", (items.len() as u64).into()),
+        (
+            "pilothouse.reasons",
+            first.payload.of_contract().names().collect::<Vec<_>>().join(",").as_str().into(),
+        ),
+        ("pilothouse.attempt", u64::from(first.num_requeues()).into()),
+    ];
+    let stages = Stages { taken, queued_for: first.queued_for(), began: call.began, ended };
+    traces.reconcile(of, stages, attributes, error);
 }
 
 /// One for each key; without an allocation for a single one.

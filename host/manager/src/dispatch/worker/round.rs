@@ -29,6 +29,8 @@ struct Round<'a> {
     generation: &'a Arc<Generation>,
     items: &'a mut [Key],
     parts: Parts,
+    /// When the first key was taken, where calls are traced.
+    taken: Option<Instant>,
     /// The part in a call.
     called: Option<Range<usize>>,
     /// The keys that faulted by themselves.
@@ -48,13 +50,14 @@ pub(super) async fn run(
     warm: &mut WarmInstance,
     size: &mut BatchSize,
 ) -> Option<Instant> {
-    let Taken { generation, mut keys, permit } = taken;
+    let Taken { generation, mut keys, permit, taken } = taken;
     let items = keys.items();
     let mut round = Round {
         plugin,
         generation: &generation,
         parts: Parts::new(items.len(), generation.batch_max()),
         items,
+        taken,
         called: None,
         faulted: Vec::new(),
         last_fault: None,
@@ -101,7 +104,8 @@ impl Round<'_> {
                 continue;
             }
             self.called = Some(range.clone());
-            let outcome = call::reconcile(plugin, generation, warm, &mut self.items[range.clone()]).await;
+            let outcome =
+                call::reconcile(plugin, generation, warm, &mut self.items[range.clone()], self.taken).await;
             self.called = None;
             self.ended = outcome.as_ref().ok().copied();
             let part = &self.items[range.clone()];

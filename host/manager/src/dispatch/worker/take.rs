@@ -33,6 +33,8 @@ pub(super) struct Taken<'a> {
     pub(super) keys: KeysInProgress<'a>,
     /// Held until the outcome of the round is recorded.
     pub(super) permit: CallPermit,
+    /// When the first key was taken, where calls are traced.
+    pub(super) taken: Option<Instant>,
 }
 
 /// Keys that were taken from the queue. Those that are not [finished](Self::finish), as after a panic, are tried again after
@@ -95,6 +97,7 @@ pub(super) async fn take<'a>(
     size: BatchSize,
     warm: &mut WarmInstance,
 ) -> Option<Taken<'a>> {
+    let taken = plugin.traces().map(|_| Instant::now());
     let mut keys = KeysInProgress { plugin, items: smallvec![first] };
     // Before the generation is looked up: a new one ends the quarantine, and the call is for it.
     let permit = plugin.quarantine_pause(CallKind::Reconcile, || warm.release()).await;
@@ -126,7 +129,7 @@ pub(super) async fn take<'a>(
         return None;
     }
     keys.drop_ungranted(&generation);
-    Some(Taken { generation, keys, permit })
+    Some(Taken { generation, keys, permit, taken })
 }
 
 /// Adds a key to the queue again, with its reasons and priority.

@@ -10,7 +10,9 @@ use pilothouse_plugin::Rule;
 use serde_json::json;
 
 use super::*;
+use crate::observe::audit::tests::TestAudit;
 use crate::observe::host_events::HostEvents;
+use crate::observe::traces::{Attribute, Span};
 
 /// A plugin that may do all with ConfigMaps of one namespace.
 struct Plugin {
@@ -64,6 +66,8 @@ impl Plugin {
             tasks: TaskTracker::new(),
             writes: Arc::default(),
             election: LeaderElection::disabled(),
+            audit: None,
+            traces: None,
         };
         Self { server, api_calls, requests }
     }
@@ -373,4 +377,90 @@ async fn options_are_for_their_calls_only() {
         assert!(refused.message().contains(named), "{named}: {}", refused.message());
     }
     assert_eq!(plugin.requests.0.load(Relaxed), 0);
+}
+
+#[tokio::test]
+async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anything_of_a_body() {
+    let mut plugin = Plugin::start().await;
+    let audit = TestAudit::new();
+    plugin.api_calls.audit = Some(audit.audit.of(&"plugin".into(), 3, Some("robot".to_owned())));
+    let (traces, mut spans) = Traces::new(1.0);
+    plugin.api_calls.traces = Some(traces);
+    let rules: Vec<Rule> = serde_json::from_value(json!([
+        {"groups": [""], "resources": ["secrets"], "namespaces": ["default"],
+         "verbs": ["get", "create", "update", "patch", "delete"]},
+    ]))
+    .unwrap();
+    plugin.api_calls.grants = Grants::new(rules);
+    let body = |version: &str| {
+        let body = json!({
+            "apiVersion": "v1", "kind": "Secret", "stringData": {"password": "hunter2"},
+            "metadata": {"name": "s", "namespace": "default", "resourceVersion": version},
+        });
+        body.to_string().into_bytes()
+    };
+    let send = async |kind: &str, verb: ClientVerb, dry_run: bool| {
+        let (kind, options) = (Gvk::new("", "v1", kind), CallOptions { dry_run, ..CallOptions::default() });
+        let context = CallContext { key: Some("default/k".parse().unwrap()), call_id: 5 };
+        let call = ClientCall { kind, verb, options, max_bytes: MAX_BYTES, context };
+        let _ = plugin.api_calls.call(call).await;
+    };
+    let key = || "default/s".parse().unwrap();
+    let patch = |kind, body: &[u8]| ClientVerb::Patch { key: key(), kind, body: body.to_vec() };
+    let apply =
+        br#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"stringData":{"password":"hunter2"}}"#;
+    for (kind, verb, dry_run) in [
+        ("Secret", ClientVerb::Create(body("")), false),
+        ("Secret", ClientVerb::Create(body("")), false),
+        ("Secret", patch(PatchKind::Merge, br#"{"metadata":{"labels":{"hunter2":"hunter2"}}}"#), false),
+        ("Secret", ClientVerb::Update(body("1")), false),
+        ("Secret", patch(PatchKind::Apply, apply), true),
+        // Neither a read nor what the host refuses.
+        ("Secret", ClientVerb::Get(key()), false),
+        ("Pod", ClientVerb::Delete(key()), false),
+        ("Secret", ClientVerb::Delete(key()), false),
+        ("Secret", ClientVerb::Delete(key()), false),
+    ] {
+        send(kind, verb, dry_run).await;
+    }
+    let lines = audit.end().await;
+    let shown = lines.iter().map(|line| {
+        let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        (text("verb"), text("outcome"), line["code"].as_u64().unwrap_or_default(), text("reason"))
+    });
+    let wanted = [
+        ("create", "done", 0, ""),
+        ("create", "refused", 409, "AlreadyExists"),
+        ("patch", "done", 0, ""),
+        ("update", "refused", 409, "Conflict"),
+        ("apply", "done", 0, ""),
+        ("delete", "done", 0, ""),
+        ("delete", "refused", 404, "NotFound"),
+    ];
+    let wanted =
+        wanted.map(|(verb, outcome, code, reason)| (verb.into(), outcome.into(), code, reason.to_owned()));
+    assert_eq!(shown.collect::<Vec<(String, String, u64, String)>>(), wanted);
+    for line in &lines {
+        let object = ["key", "call", "resource", "namespace", "name", "user"].map(|name| line[name].clone());
+        let wanted = json!(["default/k", 5, "secrets", "default", "s", "robot"]);
+        assert_eq!(json!(object), wanted, "{line}");
+        assert!(!line.to_string().contains("hunter2"), "{line}");
+    }
+    assert!(lines[0]["resourceVersion"].is_string() && lines[0]["resourceVersionBefore"].is_null());
+    assert_eq!(
+        (&lines[3]["resourceVersionBefore"], &lines[3]["resourceVersion"]),
+        (&json!("1"), &json!(null))
+    );
+    assert_eq!((&lines[4]["dryRun"], &lines[2]["dryRun"]), (&json!(true), &json!(null)));
+    // The trace of the call has the same writes.
+    let spans: Vec<_> = std::iter::from_fn(|| spans.try_recv().ok()).collect();
+    let failed = |span: &Span| span.error.is_some();
+    let shown: Vec<_> = spans.iter().map(|span| (span.attributes[0].1.clone(), failed(span))).collect();
+    let of_lines = lines
+        .iter()
+        .map(|line| (Attribute::from(line["verb"].as_str().unwrap()), line["outcome"] != json!("done")));
+    assert_eq!(shown, of_lines.collect::<Vec<_>>());
+    assert!(spans.iter().all(|span| span.trace == spans[0].trace && span.parent == spans[0].parent));
+    assert!(!format!("{spans:?}").contains("hunter2"), "{spans:?}");
+    plugin.server.shutdown().await;
 }

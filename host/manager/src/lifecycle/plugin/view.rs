@@ -12,7 +12,10 @@ use super::Plugin;
 use crate::lifecycle::generation::{Generation, Origin};
 use crate::lifecycle::informers::refused_watch;
 use crate::observe::detail::{CurrentView, GenerationView, InformerView, LimitView, PluginDetail, WatchView};
+use crate::observe::metrics::atomics::AtomicCounter;
 use crate::observe::status::{PluginState, PluginStatus};
+use crate::observe::traces::Traces;
+use crate::observe::usage::Usage;
 
 /// Makes the digests of configurations of this process.
 static CONFIG_DIGESTS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -48,19 +51,37 @@ impl Plugin {
         }
     }
 
-    /// The plugin as `/plugins/NAME` shows it.
-    pub(crate) fn detail(&self) -> PluginDetail {
-        let view = self.state.view();
+    /// Makes spans of sampled calls, if anybody receives them.
+    pub(crate) fn traces(&self) -> Option<&Traces> {
+        self.traces.as_ref()
+    }
+
+    /// What the plugin has done, and what it uses.
+    pub(crate) fn usage(&self) -> Usage {
         let used = self.instances.used();
-        PluginDetail {
-            status: self.status(),
-            last_good: view.last_good.map(|(generation, digest)| GenerationView { generation, digest }),
-            quarantined_until: view.pause_ends.and_then(time),
+        let metrics = &self.metrics;
+        let results = [&metrics.success, &metrics.error, &metrics.requeue, &metrics.requeue_after];
+        Usage {
+            reconciles: results.into_iter().map(AtomicCounter::get).sum(),
+            events: metrics.handled.get(),
+            failures: metrics.errors.get() + metrics.failed_events.get(),
+            reconcile_time: metrics.reconcile_time.spread().into(),
             cpu_seconds: self.group.cpu_time().as_secs_f64(),
             memory_bytes: used.memory,
             instances: used.leased + used.idle,
             in_flight: used.leased,
             queue_delayed: self.queue.len_delayed(),
+        }
+    }
+
+    /// The plugin as `/plugins/NAME` shows it.
+    pub(crate) fn detail(&self) -> PluginDetail {
+        let view = self.state.view();
+        PluginDetail {
+            status: self.status(),
+            usage: self.usage(),
+            last_good: view.last_good.map(|(generation, digest)| GenerationView { generation, digest }),
+            quarantined_until: view.pause_ends.and_then(time),
             errors: self.errors.lock().view(),
             current: self.current().map(|generation| self.current_view(&generation)),
         }

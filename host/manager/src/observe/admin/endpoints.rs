@@ -12,16 +12,19 @@ use serde::Serialize;
 
 use super::access::{AdminAccess, Refused, Wish};
 use super::connections::Answering;
+use super::web_page;
 use crate::manager::Manager;
 use crate::observe::command::{Command, CommandError};
 use crate::observe::metrics::Metrics;
 use crate::observe::pages::Pages;
+use crate::observe::recent_log::RecentLog;
 
 /// All endpoints.
 pub(super) struct Endpoints {
     manager: Manager,
     pages: Pages,
     access: AdminAccess,
+    log: Option<RecentLog>,
 }
 
 /// The endpoints of health, without data.
@@ -58,9 +61,14 @@ impl Answering for Endpoints {
 }
 
 impl Endpoints {
-    pub(super) fn new(manager: Manager, metrics: Metrics, access: AdminAccess) -> Self {
+    pub(super) fn new(
+        manager: Manager,
+        metrics: Metrics,
+        access: AdminAccess,
+        log: Option<RecentLog>,
+    ) -> Self {
         let pages = Pages::new(manager.clone(), metrics);
-        Self { manager, pages, access }
+        Self { manager, pages, access, log }
     }
 
     async fn read(&self, parts: &Parts) -> Result<Response<Full<Bytes>>, Refused> {
@@ -69,22 +77,40 @@ impl Endpoints {
         if let Some(health) = health(path, &self.manager, self.access.is_open()) {
             return Ok(health);
         }
+        // The same for everybody: data has paths of its own.
+        if let Some(file) = web_page::file(path) {
+            return Ok(file);
+        }
         let plugin = path.strip_prefix("/plugins/");
-        if !matches!(path, "/metrics" | "/plugins") && plugin.is_none() {
-            let paths = "/livez, /readyz, /healthz, /metrics, /plugins and /plugins/NAME";
+        if !matches!(path, "/metrics" | "/plugins" | "/caches" | "/log") && plugin.is_none() {
+            let paths = "/, /livez, /readyz, /healthz, /metrics, /plugins, /plugins/NAME, /caches and /log";
             return Ok(text(StatusCode::NOT_FOUND, &format!("not found; the paths are {paths}\n")));
         }
         self.access.admit(&parts.headers, path, Wish::Read).await?;
-        Ok(match plugin {
-            Some(name) => match self.manager.detail(name) {
+        if let Some(name) = plugin {
+            return Ok(match self.manager.detail(name) {
                 Some(detail) => json(&detail),
                 None => text(StatusCode::NOT_FOUND, &format!("there is no plugin {name:?}\n")),
-            },
-            None if path == "/plugins" => page(self.pages.plugins().await, "application/json"),
-            None => {
-                page(self.pages.metrics().await, "application/openmetrics-text; version=1.0.0; charset=utf-8")
+            });
+        }
+        let query = parts.uri.query().unwrap_or_default();
+        let made = match path {
+            "/plugins" if query == "usage=true" => self.pages.usage().await,
+            "/plugins" => self.pages.plugins().await,
+            "/caches" => self.pages.caches().await,
+            "/log" => {
+                let Some(log) = &self.log else {
+                    return Ok(text(StatusCode::NOT_FOUND, "this host keeps no lines of its log\n"));
+                };
+                let after = query.strip_prefix("after=").and_then(|number| number.parse().ok());
+                self.pages.log(log.clone(), after.unwrap_or(0)).await
             }
-        })
+            _ => {
+                let metrics = self.pages.metrics().await;
+                return Ok(page(metrics, "application/openmetrics-text; version=1.0.0; charset=utf-8"));
+            }
+        };
+        Ok(page(made, "application/json"))
     }
 
     async fn command(&self, parts: &Parts) -> Result<Response<Full<Bytes>>, Refused> {
@@ -178,9 +204,12 @@ fn text(status: StatusCode, body: &str) -> Response<Full<Bytes>> {
     typed(status, "text/plain; charset=utf-8", Bytes::copy_from_slice(body.as_bytes()))
 }
 
-fn typed(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+pub(super) fn typed(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    // Texts of plugins are never taken for a page or a script.
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

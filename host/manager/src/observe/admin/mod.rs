@@ -1,9 +1,11 @@
-//! The admin endpoints: health, `/metrics`, `/plugins`, `/plugins/NAME`, and commands of operators.
+//! The admin endpoints: health, `/metrics`, `/plugins`, `/plugins/NAME`, `/caches`, `/log`, the web page of these, and commands
+//! of operators.
 //!
 //! ```text
 //!  --health-addr ─► /livez /readyz /healthz: a word, and no data
 //!  --listen ──────► the same
-//!             └───► /metrics /plugins ─► access: a token, unless on a loopback address
+//!             └───► / /page.css /page.js: the web page without its data, which a browser asks for with a token
+//!             └───► /metrics /plugins /caches /log ─► access: a token, unless on a loopback address
 //!             └───► POST /plugins/NAME/COMMAND ─► access: a token on every address ─► one line of the log
 //! ```
 //!
@@ -12,10 +14,12 @@
 //! | `access` | who may ask what |
 //! | `connections` | a bounded number of connections, each for a bounded time |
 //! | `endpoints` | paths and their answers |
+//! | `web_page` | the files of the web page |
 
 mod access;
 mod connections;
 mod endpoints;
+mod web_page;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -28,6 +32,7 @@ use self::connections::serve_connections;
 use self::endpoints::{Endpoints, Health};
 use crate::manager::Manager;
 use crate::observe::metrics::Metrics;
+use crate::observe::recent_log::RecentLog;
 
 /// Where the endpoints are served, and to whom.
 #[derive(Debug)]
@@ -38,15 +43,17 @@ pub struct AdminOptions {
     pub health: Option<TcpListener>,
     /// The file with the token that is asked for, in place of tokens that the API server knows.
     pub token_file: Option<PathBuf>,
+    /// The last lines of the log, where they are kept.
+    pub log: Option<RecentLog>,
 }
 
 /// Serves the endpoints until the future is dropped.
 pub async fn serve(options: AdminOptions, manager: Manager, metrics: Metrics) {
-    let AdminOptions { listener, health, token_file } = options;
+    let AdminOptions { listener, health, token_file, log } = options;
     // Of a listener that has none nothing is known, as of one that everybody reaches.
     let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     let access = AdminAccess::new(is_loopback, token_file, manager.access_asker());
-    let endpoints = Arc::new(Endpoints::new(manager.clone(), metrics, access));
+    let endpoints = Arc::new(Endpoints::new(manager.clone(), metrics, access, log));
     let health_only = async {
         match health {
             Some(listener) => serve_connections(listener, Arc::new(Health(manager))).await,

@@ -71,6 +71,7 @@ async fn reviewing_server() -> (String, Arc<AtomicUsize>, AbortOnDropHandle<()>)
 struct Served {
     host: Host,
     address: SocketAddr,
+    log: RecentLog,
     _serving: AbortOnDropHandle<()>,
 }
 
@@ -84,9 +85,10 @@ impl Served {
         let is_loopback = address.ip().is_loopback();
         address.set_ip([127, 0, 0, 1].into());
         let access = AdminAccess::new(is_loopback, token_file, server);
-        let endpoints = Endpoints::new(host.manager.clone(), host.metrics.clone(), access);
+        let log = RecentLog::default();
+        let endpoints = Endpoints::new(host.manager.clone(), host.metrics.clone(), access, Some(log.clone()));
         let serving = tokio::spawn(serve_connections(listener, Arc::new(endpoints)));
-        Self { host, address, _serving: AbortOnDropHandle::new(serving) }
+        Self { host, address, log, _serving: AbortOnDropHandle::new(serving) }
     }
 
     /// The status and the rest of an answer.
@@ -121,8 +123,14 @@ async fn on_loopback_everybody_reads_and_nobody_commands_without_a_token() {
     let file = dir.path().join("token");
     std::fs::write(&file, "sesame\n").unwrap();
     let served = Served::new("127.0.0.1:0", Some(file.clone()), no_server().await).await;
-    for path in ["/livez", "/metrics", "/plugins", "/plugins/p"] {
+    for path in
+        ["/livez", "/metrics", "/plugins", "/plugins/p", "/caches", "/log", "/", "/page.js", "/page.css"]
+    {
         assert_eq!(served.ask(&format!("GET {path}"), "").await.0, 200, "{path}");
+    }
+    for (path, has_usage) in [("/plugins", false), ("/plugins?usage=true", true), ("/plugins/p", true)] {
+        let (code, text) = served.ask(&format!("GET {path}"), "").await;
+        assert_eq!((code, text.contains("\"reconcileTime\"")), (200, has_usage), "{path}: {text}");
     }
     let (code, text) = served.ask("GET /plugins/q", "").await;
     assert!(code == 404 && text.contains("there is no plugin \"q\""), "{text}");
@@ -160,7 +168,15 @@ async fn elsewhere_a_token_is_reviewed_and_health_has_no_data() {
     assert!(code == 401 && text.contains("does not know the token"), "{text}");
     let (code, text) = served.ask("GET /metrics", "jane").await;
     assert!(code == 200 && text.contains("pilothouse_denied_total{plugin=\"p\""), "{text}");
-    for refused in ["GET /plugins", "GET /plugins/p", "POST /plugins/p/pause"] {
+    for refused in [
+        "GET /plugins",
+        "GET /plugins?usage=true",
+        "GET /plugins/p",
+        "GET /caches",
+        "GET /log",
+        "POST /plugins/p/pause",
+    ] {
+        assert_eq!(served.ask(refused, "").await.0, 401, "{refused}");
         let (code, text) = served.ask(refused, "jane").await;
         assert!(code == 403 && text.contains("user jane may not"), "{refused}: {text}");
         assert!(text.contains("nonResourceURLs") && text.contains("no rule"), "{refused}: {text}");
@@ -248,4 +264,37 @@ async fn connections_are_bounded_in_number_and_time() {
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
     assert!((5..=14).contains(&asked), "{asked}");
+}
+
+#[tokio::test]
+async fn the_web_page_has_no_data_and_takes_scripts_of_this_address_alone() {
+    let served = Served::new("0.0.0.0:0", None, no_server().await).await;
+    served.log.push("WARN", "guest", Some("p"), "hello", "");
+    for path in ["/", "/page.js", "/page.css"] {
+        let (code, text) = served.ask(&format!("GET {path}"), "").await;
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let head = head.to_lowercase();
+        assert!(code == 200 && !body.contains("hello") && !body.contains("sha256:"), "{path}: {text}");
+        assert!(head.contains("content-security-policy: default-src 'none'; script-src 'self';"), "{head}");
+        assert!(head.contains("x-content-type-options: nosniff"), "{head}");
+        for unsafe_word in ["unsafe-inline", "unsafe-eval", "http:", "*"] {
+            assert!(!head.contains(unsafe_word), "{head}");
+        }
+    }
+    assert_eq!(served.ask("POST /", "").await.0, 404);
+}
+
+#[tokio::test]
+async fn the_log_comes_line_by_line_and_no_line_twice() {
+    let served = Served::new("127.0.0.1:0", None, no_server().await).await;
+    served.log.push("WARN", "guest", Some("p"), "<b>hello</b>", "key=ns/x");
+    let page =
+        |text: String| -> Value { serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap() };
+    let first = page(served.ask("GET /log", "").await.1);
+    let line = &first["lines"][0];
+    assert_eq!((&line["message"], &line["plugin"]), (&json!("<b>hello</b>"), &json!("p")), "{first}");
+    assert_eq!((&first["next"], &first["missed"]), (&json!(1), &json!(0)), "{first}");
+    assert_eq!(page(served.ask("GET /log?after=1", "").await.1)["lines"], json!([]));
+    served.log.push("INFO", "guest", None, "more", "");
+    assert_eq!(page(served.ask("GET /log?after=1", "").await.1)["lines"][0]["message"], json!("more"));
 }
