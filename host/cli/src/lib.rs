@@ -25,6 +25,7 @@ mod inspect;
 #[cfg(test)]
 mod log_events;
 mod log_filter;
+mod membership;
 #[cfg(feature = "dev")]
 mod new;
 #[cfg(feature = "dev")]

@@ -17,6 +17,7 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::Client;
+use pilothouse_election::Shards;
 use pilothouse_engine::{Engine, EngineOptions};
 use pilothouse_executor::Executor;
 use pilothouse_plugin::directory::{Change, Files};
@@ -46,6 +47,8 @@ use crate::observe::detail::PluginDetail;
 use crate::observe::host_events::{HostEvents, HostObject};
 use crate::observe::metrics::Metrics;
 use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
+
+mod shards;
 
 /// Options of a manager.
 #[derive(Debug, Clone)]
@@ -218,6 +221,10 @@ impl Manager {
         if let Some(election) = options.election.status() {
             metrics.watch_election(election);
         }
+        let shards = options.election.shards().cloned();
+        if let Some(shards) = &shards {
+            metrics.watch_shards(shards);
+        }
         let host_events = match options.events_about {
             Some(object) => HostEvents::start(client.clone(), &options.host, object).await,
             None => HostEvents::default(),
@@ -276,6 +283,9 @@ impl Manager {
         let this = Arc::downgrade(&manager.0);
         let all = move || this.upgrade().map_or_else(Vec::new, |this| Self(this).plugins());
         manager.0.metrics.watch_plugins(all);
+        if let Some(shards) = shards {
+            manager.follow_shards(&shards);
+        }
         manager
     }
 
@@ -339,6 +349,8 @@ impl Manager {
                 let synced = async move {
                     this.await_first_loads().await;
                     this.0.first_loads_over.store(true, Release);
+                    // Caches are filled: shards may be moved here.
+                    this.0.host.election.shards().into_iter().for_each(Shards::set_ready);
                 };
                 self.0.tasks.spawn_on(synced, self.work());
             }
@@ -473,8 +485,9 @@ impl Manager {
                 return Ok(format!("{name}: the files are loaded again"));
             }
             Command::Reconcile(key) => {
-                if !self.0.host.election.is_leader() {
-                    return Err(CommandError::Not("this host is a standby; ask the leader"));
+                if !plugin.election().is_leader() {
+                    let why = "this host is a standby; ask the leader, or the holder of the plugin's shard";
+                    return Err(CommandError::Not(why));
                 }
                 if plugin.current().is_none() {
                     return Err(CommandError::Not("no generation runs"));

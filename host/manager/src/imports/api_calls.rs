@@ -30,6 +30,7 @@ use self::operation::{Target, check_options, target, verb_name};
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
 use crate::observe::denials::{Denials, Denied};
+use crate::observe::metrics::PluginMetrics;
 
 /// Maximum number of causes in an error for a guest.
 const MAX_CAUSES: usize = 100;
@@ -51,8 +52,9 @@ pub(crate) struct ApiCalls {
     pub(crate) tasks: TaskTracker,
     /// Records the writes that the caches must show before the next reconcile.
     pub(crate) writes: Arc<Writes>,
-    /// Whether the host may write.
+    /// Whether the host may write. The client asks again when it sends.
     pub(crate) election: LeaderElection,
+    pub(crate) metrics: Arc<PluginMetrics>,
 }
 
 fn api_error(error: &Error) -> ClientError {
@@ -85,7 +87,7 @@ fn away() -> Refusal {
     Refusal::unavailable("the API server refuses connections; the host retries in the background")
 }
 
-/// The error of a write while another host is the leader.
+/// The error of a write while another host is the leader, or has the shard.
 fn standing_by() -> Refusal {
     Refusal::unavailable("this host is not the leader (--leader-elect): only the leader writes")
 }
@@ -263,6 +265,10 @@ impl ApiCalls {
         let write = async move {
             let verb = verb_name(&call.verb);
             let outcome = live.send(&resource, &call.verb, call.options, &target, permit).await;
+            // Others may have begun to work while it was under way. One that was not sent is counted by the client's gate.
+            if !matches!(outcome, Err(ClientError::Refused(_))) && !live.election.is_leader() {
+                live.metrics.outlived_writes.inc();
+            }
             if let Err(outcome) = answered.send(outcome) {
                 tracing::warn!(
                     event = "write_outlived_call", plugin = &*live.plugin,
@@ -288,8 +294,11 @@ impl ApiCalls {
         target: &Target,
         permit: Permit,
     ) -> Result<ClientAnswer, ClientError> {
-        // Right before the request: discovery may have taken long, and the process may have been stopped.
+        // A clear refusal before any wait; the client's gate asks again right before the request.
         if !self.election.is_leader() {
+            if self.election.was_elected() {
+                self.metrics.late_writes.inc();
+            }
             return Err(standing_by().into());
         }
         let params = WriteParams {
