@@ -11,5 +11,6 @@ mod other_languages;
 mod other_workspaces;
 mod server_faults;
 mod service_accounts;
+mod shards;
 mod storm;
 mod tutorial;
