@@ -95,6 +95,10 @@ pub struct Status {
     pub host_condition: Option<String>,
     /// The rollback that made the generation.
     pub rolled_back: Option<RolledBack>,
+    /// The shard of the plugin.
+    pub shard: Option<usize>,
+    /// The host that has it.
+    pub holder: Option<String>,
     /// What does not work as the plugin asks for, although it runs.
     #[serde(default)]
     pub warnings: Vec<String>,

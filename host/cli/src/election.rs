@@ -12,7 +12,7 @@ use clap::Args;
 use pilothouse_client::Client;
 use pilothouse_election::{
     ConfigError, ElectionStatus, Ended, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership,
-    LeaseLock, default_identity,
+    LeaseLock, ShardsConfig, default_identity,
 };
 use pilothouse_manager::LeaderElection;
 use pilothouse_plugin::parse_duration;
@@ -40,6 +40,26 @@ pub(crate) struct LeaderElectionArgs {
     /// Interval between renewals, and between attempts to take over
     #[arg(long, value_name = "DURATION", requires = "leader_elect", value_parser = parse_duration, default_value = "2s")]
     leader_elect_retry_period: Duration,
+    /// Share the plugins with the other hosts of the Lease, in this many shards, the same number on all hosts; each plugin
+    /// runs on one of them [default without a number: 16]
+    #[arg(
+        long,
+        value_name = "SHARDS",
+        requires = "leader_elect",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "16"
+    )]
+    shards: Option<usize>,
+    /// Time for which a host must have been ready before shards move to it
+    #[arg(
+        long,
+        value_name = "DURATION",
+        requires = "shards",
+        value_parser = parse_duration,
+        default_value = "10s"
+    )]
+    shard_join_delay: Duration,
 }
 
 /// A Lease as `NAMESPACE/NAME`.
@@ -58,7 +78,17 @@ pub(crate) struct ElectionOptions {
     lease: Option<(String, String)>,
     config: LeaderElectionConfig,
     /// How long calls may go on when a host is told to end.
-    grace: Duration,
+    pub(crate) grace: Duration,
+    /// How plugins are shared; none where one host runs all.
+    pub(crate) shards: Option<ShardsConfig>,
+}
+
+impl ElectionOptions {
+    /// Namespace and name of the Lease.
+    pub(crate) fn lease(&self, client: &Client) -> (String, String) {
+        let usual = || (client.default_namespace().to_owned(), LEASE.to_owned());
+        self.lease.clone().unwrap_or_else(usual)
+    }
 }
 
 impl LeaderElectionArgs {
@@ -78,14 +108,21 @@ impl LeaderElectionArgs {
             retry_period: self.leader_elect_retry_period,
             ..LeaderElectionConfig::new(default_identity())
         };
-        config.validate().map_err(in_terms_of_options)?;
-        Ok(Some(ElectionOptions { lease: self.lease, config, grace }))
+        let election = config.clone();
+        let join_delay = self.shard_join_delay;
+        let shards = self.shards.map(|shards| ShardsConfig { election, shards, join_delay });
+        shards
+            .as_ref()
+            .map_or_else(|| config.validate(), ShardsConfig::validate)
+            .map_err(in_terms_of_options)?;
+        Ok(Some(ElectionOptions { lease: self.lease, config, grace, shards }))
     }
 }
 
-fn in_terms_of_options(error: ConfigError) -> Error {
+pub(crate) fn in_terms_of_options(error: ConfigError) -> Error {
     let option = match error.field {
         "namespace" | "name" => "--lease".to_owned(),
+        "shards" => "--shards".to_owned(),
         field => format!("--leader-elect-{}", field.replace('_', "-")),
     };
     anyhow!("{option}: {}; {}", error.reason, error.remedy)
@@ -114,8 +151,7 @@ pub(crate) struct Election {
 impl Prepared {
     /// The elector, its timers and its connections will be on `runtime`, where nothing else delays a renewal.
     pub(crate) fn new(client: Client, options: ElectionOptions, runtime: Handle) -> Result<Self> {
-        let (namespace, name) =
-            options.lease.unwrap_or_else(|| (client.default_namespace().to_owned(), LEASE.to_owned()));
+        let (namespace, name) = options.lease(&client);
         let lock = LeaseLock::new(client, &namespace, &name).map_err(in_terms_of_options)?;
         let lock = lock.on_runtime(&runtime);
         let elector = LeaderElector::new(lock, options.config).map_err(in_terms_of_options)?;
@@ -237,10 +273,23 @@ mod tests {
             "--leader-elect-retry-period",
             "500ms",
         ];
-        let ElectionOptions { lease, config, .. } = options(&args).unwrap().unwrap();
+        let ElectionOptions { lease, config, shards, .. } = options(&args).unwrap().unwrap();
+        assert!(shards.is_none());
         assert_eq!(lease, Some(("ns".to_owned(), "name".to_owned())));
         assert_eq!((config.lease_duration.as_secs(), config.renew_deadline.as_secs()), (60, 30));
         assert_eq!(config.retry_period.as_millis(), 500);
+    }
+
+    #[test]
+    fn plugins_are_shared_when_asked_for_in_sixteen_shards_unless_told_otherwise() {
+        let shards = |args: &[&str]| {
+            let options = options(&[&["--leader-elect"], args].concat()).unwrap().unwrap();
+            options.shards.map(|config| (config.shards, config.join_delay.as_secs()))
+        };
+        assert_eq!(shards(&[]), None);
+        assert_eq!(shards(&["--shards"]), Some((ShardsConfig::DEFAULT_SHARDS, 10)));
+        assert_eq!(shards(&["--shards=4", "--shard-join-delay=1m"]), Some((4, 60)));
+        assert_eq!(ShardsConfig::DEFAULT_JOIN_DELAY.as_secs(), 10);
     }
 
     #[test]
@@ -249,6 +298,9 @@ mod tests {
             (vec!["--lease", "a/b"], ["--leader-elect", "required"]),
             (vec!["--leader-elect-retry-period", "1s"], ["--leader-elect", "required"]),
             (vec!["--leader-elect", "--lease", "name"], ["--lease", "NAMESPACE/NAME"]),
+            (vec!["--shards"], ["--leader-elect", "required"]),
+            (vec!["--leader-elect", "--shard-join-delay", "1s"], ["--shards", "required"]),
+            (vec!["--leader-elect", "--shards=0"], ["--shards: 0 shards", "use 1 to 256"]),
             (vec!["--leader-elect", "--lease", "a/b/c"], ["--lease", "NAMESPACE/NAME"]),
             (vec!["--leader-elect", "--leader-elect-renew-deadline", "10"], ["renew-deadline", "unit"]),
             (

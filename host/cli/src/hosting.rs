@@ -16,7 +16,8 @@ use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use crate::election::{Election, ElectionOptions, Prepared};
+use crate::election::ElectionOptions;
+use crate::membership::{Membership, PreparedMembership};
 use crate::own_pod::OwnPod;
 use crate::runtimes::Threads;
 use crate::worker;
@@ -74,7 +75,7 @@ pub(crate) struct Hosting {
     admin: SocketAddr,
     health: Option<SocketAddr>,
     serving: JoinHandle<()>,
-    election: Option<Election>,
+    membership: Option<Membership>,
 }
 
 impl Hosting {
@@ -99,10 +100,11 @@ impl Hosting {
         let mut managed = options.manager;
         managed.events_about = options.pod.map(|pod| pod.object(&client)).transpose()?;
         let lease = lease.unwrap_or_else(Handle::current);
-        let election =
-            options.election.map(|options| Prepared::new(client.clone(), options, lease)).transpose()?;
-        if let Some(election) = &election {
-            managed.election = election.leader_election();
+        let membership = options.election;
+        let membership =
+            membership.map(|options| PreparedMembership::new(client.clone(), options, lease)).transpose()?;
+        if let Some(membership) = &membership {
+            managed.election = membership.leader_election();
         }
         tokio::spawn(metrics.watch_this_runtime());
         let threads = PluginThreads { guests, work };
@@ -120,7 +122,7 @@ impl Hosting {
         };
         let serving = admin_runtime.spawn(admin::serve(served, manager.clone(), metrics));
         // Last, so that a host which cannot start holds no lease.
-        Ok(Self { manager, admin, health, serving, election: election.map(Prepared::start) })
+        Ok(Self { manager, admin, health, serving, membership: membership.map(PreparedMembership::start) })
     }
 
     /// Where the admin endpoints are.
@@ -149,8 +151,8 @@ impl Hosting {
 
     /// Waits until the host must end at once, and says why; for ever without an election. Cancel-safe.
     pub(crate) async fn lost(&mut self) -> Error {
-        match &mut self.election {
-            Some(election) => election.lost().await,
+        match &mut self.membership {
+            Some(membership) => membership.lost().await,
             None => std::future::pending().await,
         }
     }
@@ -166,9 +168,9 @@ impl Hosting {
             "shutting down: no new calls; running calls may continue for {} s",
             grace.as_secs()
         );
-        if let Some(election) = &self.election {
+        if let Some(membership) = &self.membership {
             // A standby does not come to lead any more.
-            election.stop();
+            membership.stop();
         }
         let manager = self.manager.clone();
         let all_ended = tokio::select! {
@@ -184,15 +186,15 @@ impl Hosting {
                 "running calls did not end within the shutdown timeout: they end with the process"
             );
         }
-        let kept = match self.election {
-            Some(election) if all_ended => tokio::select! {
-                released = election.release() => {
+        let kept = match self.membership {
+            Some(membership) if all_ended => tokio::select! {
+                released = membership.release() => {
                     released?;
                     false
                 }
                 () = signals.next() => true,
             },
-            Some(election) => election.abandon().await,
+            Some(membership) => membership.abandon().await,
             None => false,
         };
         if kept {

@@ -29,6 +29,7 @@ mod keeping;
 mod log_events;
 mod log_filter;
 mod man;
+mod membership;
 #[cfg(feature = "dev")]
 mod new;
 #[cfg(feature = "dev")]

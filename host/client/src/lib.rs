@@ -93,7 +93,7 @@ pub use retry_watcher::RetryWatcher;
 #[cfg(feature = "scale")]
 pub use scale::{Scale, ScaleApi, ScaleSpec, ScaleStatus};
 pub use subresources::LogParams;
-pub use transport::{HttpService, Middleware, RequestBody, ResponseBody};
+pub use transport::{HttpService, Middleware, RequestBody, ResponseBody, WriteGate};
 #[cfg(feature = "typed")]
 pub use typed::{Api, Resource, TypedList, TypedWatch};
 pub use verbs::Deleted;

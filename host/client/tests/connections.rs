@@ -2,12 +2,13 @@
 
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 use parking_lot::Mutex;
-use pilothouse_client::{Client, ClientOptions, Error, RetryPolicy, WatchParams};
+use pilothouse_client::{Client, ClientOptions, Error, RetryPolicy, WatchParams, WriteGate};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
@@ -100,6 +101,45 @@ async fn calls_beyond_the_limit_of_connections_wait_and_are_told_of_it() {
     let release = held.lock().pop().unwrap();
     release.send(()).unwrap();
     soon(waiting).await.unwrap();
+    held.lock().drain(..).for_each(|release| release.send(()).unwrap());
+    soon(calls.join_all()).await;
+}
+
+#[tokio::test]
+async fn a_write_that_may_not_be_sent_any_more_is_not_sent_after_a_wait_for_a_place_either() {
+    let tls = tls(&["h2"]);
+    let (held, answer) = holding("held");
+    let server = Server::start_tls_narrow(tls.server.clone(), 10, answer).await;
+    let kubeconfig = Kubeconfig::trusting(&server.url, &tls);
+    let options = ClientOptions { max_connections: 2, ..kubeconfig.options() };
+    let open = Arc::new(AtomicBool::new(true));
+    let may_write = Arc::clone(&open);
+    let gate = WriteGate::new(move || match may_write.load(SeqCst) {
+        true => Ok(()),
+        false => Err("the term is over".to_owned()),
+    });
+    let client = Client::new(options).await.unwrap().with_write_gate(gate);
+    let create = |client: Client| async move {
+        client.create(&pods(), Some("default"), b"{}", &Default::default()).await
+    };
+    create(client.clone()).await.unwrap();
+    let mut calls = JoinSet::new();
+    for _ in 0..20 {
+        let client = client.clone();
+        calls.spawn(async move { client.get(&pods(), &key("default/held"), None).await.unwrap() });
+    }
+    server.until_seen(21).await;
+    // All places are taken: it waits.
+    let mut waiting = tokio::spawn(create(client.clone()));
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut waiting).await.is_err());
+    open.store(false, SeqCst);
+    held.lock().pop().unwrap().send(()).unwrap();
+    let error = soon(waiting).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Transport { unsent: true, timeout: false, .. }), "{error:?}");
+    assert!(error.to_string().ends_with("not sent: the term is over"), "{error}");
+    // Reads are.
+    client.get(&pods(), &key("default/a"), None).await.unwrap();
+    assert_eq!(server.seen().len(), 22);
     held.lock().drain(..).for_each(|release| release.send(()).unwrap());
     soon(calls.join_all()).await;
 }

@@ -108,7 +108,12 @@ impl Leadership {
 
     /// A renewal that was sent at `sent` was good. `false` when the term has ended, which it does not prolong.
     pub(crate) fn renewed(&self, sent: BootInstant, valid: Duration) -> bool {
-        let until = nanos(sent.duration_since(self.0.began) + valid);
+        self.prolong(sent.duration_since(self.0.began) + valid)
+    }
+
+    /// The term lasts for so long from when it began, or longer. `false` when it has ended, which nothing prolongs.
+    pub(crate) fn prolong(&self, valid: Duration) -> bool {
+        let until = nanos(valid);
         let lasts = |before: u64| (before != 0).then(|| before.max(until));
         self.is_leading() && self.0.valid.fetch_update(SeqCst, SeqCst, lasts).is_ok()
     }

@@ -141,7 +141,7 @@ impl Lock for LeaseLock {
 }
 
 /// Writes the record into a Lease's `spec`, beside what else is there.
-fn put(lease: &mut Value, record: &LeaderElectionRecord) {
+pub(crate) fn put(lease: &mut Value, record: &LeaderElectionRecord) {
     let Value::Object(lease) = lease else { return };
     let spec = lease.entry("spec").or_insert_with(|| Value::Object(Map::new()));
     if !spec.is_object() {
@@ -156,7 +156,7 @@ fn put(lease: &mut Value, record: &LeaderElectionRecord) {
     spec["leaseTransitions"] = record.leader_transitions.into();
 }
 
-fn stored(lease: &Object) -> Result<Stored, LockError> {
+pub(crate) fn stored(lease: &Object) -> Result<Stored, LockError> {
     let object = lease.json().to_owned();
     let whole: Value = serde_json::from_str(&object)
         .map_err(|error| LockError::NoAnswer(format!("{}: {error}", lease.key())))?;
@@ -175,7 +175,7 @@ fn stored(lease: &Object) -> Result<Stored, LockError> {
 }
 
 /// Told apart by whether the write may have been done.
-fn failed(error: Error) -> LockError {
+pub(crate) fn failed(error: Error) -> LockError {
     let message = error.to_string();
     match &error {
         _ if error.is_not_found() => LockError::NotFound(message),

@@ -1,4 +1,5 @@
-//! Leader election on `coordination.k8s.io/v1` Leases: of several candidates one works, and the others take over.
+//! Leader election on `coordination.k8s.io/v1` Leases: of several candidates one works, and the others take over. And shards:
+//! all hosts work, each on some of the plugins ([`Shards`]).
 //!
 //! The algorithm is that of client-go's `tools/leaderelection`, so that both can compete for one Lease. What is
 //! different on purpose:
@@ -61,6 +62,7 @@ mod leadership;
 mod lease_lock;
 mod lock;
 mod record;
+mod shards;
 mod status;
 
 pub use callbacks::LeaderCallbacks;
@@ -72,4 +74,5 @@ pub use leadership::{FencingToken, Leadership};
 pub use lease_lock::LeaseLock;
 pub use lock::{Lock, LockError, Stored};
 pub use record::LeaderElectionRecord;
+pub use shards::{Shards, ShardsConfig, ShardsTask};
 pub use status::{ElectionFigures, ElectionStatus};

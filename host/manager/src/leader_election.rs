@@ -1,38 +1,52 @@
-//! [`LeaderElection`]: whether this host is the leader, a standby, or a leader that lost its term.
+//! [`LeaderElection`]: whether plugins may be called on this host now: as its leader, as the holder of their shard, or without
+//! an election.
 //!
 //! A standby runs informers, loads and compiles plugins. It calls no plugin: workers take no key, pumps take no event, and
 //! live writes are refused. Changed objects wait in the caches for the begin of the term; keys of deleted objects wait in
-//! `dispatch/tombstones.rs`. A host is leader once. After a lost term it begins nothing and the process ends: a fresh start
-//! is the only way to learn of the requeues that the next leader keeps in its memory.
+//! `dispatch/tombstones.rs`. A plugin has one term. After a lost term of the host the process ends: a fresh start is the
+//! only way to learn of the requeues that the next leader keeps in its memory. After a term of a shard the plugin is
+//! replaced by another one of the same files, which stands by (`manager/shards.rs`): a fresh start as well.
 //!
 //! Invariant: before each call of a plugin the caller asks [`LeaderElection::is_leader`], which reads the clock. A process
-//! that was stopped and continues after its term begins no call.
+//! that was stopped and continues after its term begins no call, and sends no write.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pilothouse_election::{ElectionStatus, LeaderHealthzAdaptor, Leadership};
+use pilothouse_client::WriteGate;
+use pilothouse_election::{ElectionStatus, LeaderHealthzAdaptor, Leadership, Shards};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::observe::status::{ElectionView, Role};
+use crate::observe::metrics::PluginMetrics;
+use crate::observe::status::{ElectionView, Role, ShardsView};
 
 /// Time after the end of an unrenewed lease at which the holder becomes unhealthy, because it should have ended before. The
 /// value of Kubernetes' own processes.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
-/// Whether this host is the leader; a cheap clone.
+/// Whether plugins may be called; a cheap clone. With shards, that of the host never is elected, and each plugin has one of
+/// its own ([`of_plugin`](Self::of_plugin)).
 #[derive(Clone)]
 pub struct LeaderElection(Option<Arc<Elected>>);
 
 struct Elected {
-    status: ElectionStatus,
+    source: Source,
     /// For how long a leader that shuts down may renew and begin no call.
     grace: Duration,
-    health: LeaderHealthzAdaptor,
     term: OnceLock<Leadership>,
     elected: CancellationToken,
+}
+
+/// Where terms come from.
+enum Source {
+    /// One Lease for all plugins.
+    Lease { status: ElectionStatus, health: LeaderHealthzAdaptor },
+    /// A host that shares plugins with others.
+    Shards(Shards),
+    /// One shard of it.
+    Shard(Shards, usize),
 }
 
 impl LeaderElection {
@@ -48,8 +62,55 @@ impl LeaderElection {
     pub fn enabled(status: ElectionStatus, grace: Duration) -> Self {
         let health = LeaderHealthzAdaptor::new(TOLERANCE);
         health.set_leader_election(status.clone());
+        Self::new(Source::Lease { status, health }, grace)
+    }
+
+    /// A host that shares plugins with others; `grace` is as for [`enabled`](Self::enabled).
+    #[must_use]
+    pub fn sharded(shards: Shards, grace: Duration) -> Self {
+        Self::new(Source::Shards(shards), grace)
+    }
+
+    fn new(source: Source, grace: Duration) -> Self {
         let (term, elected) = (OnceLock::new(), CancellationToken::new());
-        Self(Some(Arc::new(Elected { status, grace, health, term, elected })))
+        Self(Some(Arc::new(Elected { source, grace, term, elected })))
+    }
+
+    /// That of a plugin: without shards the same, with shards a standby of the plugin's shard.
+    pub(crate) fn of_plugin(&self, plugin: &str) -> Self {
+        match self.shards() {
+            Some(shards) => self.of_shard(shards.shard_of(plugin)),
+            None => self.clone(),
+        }
+    }
+
+    /// A standby of a shard; without shards the same.
+    pub(crate) fn of_shard(&self, shard: usize) -> Self {
+        match (self.shards(), &self.0) {
+            (Some(shards), Some(elected)) => Self::new(Source::Shard(shards.clone(), shard), elected.grace),
+            _ => self.clone(),
+        }
+    }
+
+    /// The shards, if the host shares plugins with others.
+    pub(crate) fn shards(&self) -> Option<&Shards> {
+        match &self.0.as_ref()?.source {
+            Source::Lease { .. } => None,
+            Source::Shards(shards) | Source::Shard(shards, _) => Some(shards),
+        }
+    }
+
+    /// The shard of a plugin.
+    pub(crate) fn shard(&self) -> Option<usize> {
+        match &self.0.as_ref()?.source {
+            Source::Shard(_, shard) => Some(*shard),
+            Source::Lease { .. } | Source::Shards(_) => None,
+        }
+    }
+
+    /// Who has the shard of a plugin, as far as is known; empty when nobody has it.
+    pub(crate) fn holder(&self) -> Option<String> {
+        Some(self.shards()?.holder(self.shard()?))
     }
 
     /// Makes the host the leader until the end of the term. Later terms are ignored.
@@ -59,6 +120,30 @@ impl LeaderElection {
         {
             elected.elected.cancel();
         }
+    }
+
+    /// The term in which plugins that come now take part; none on a standby.
+    pub(crate) fn running_term(&self) -> Option<Leadership> {
+        let elected = self.0.as_ref()?;
+        match &elected.source {
+            Source::Lease { .. } => elected.term.get().cloned(),
+            Source::Shards(_) => None,
+            Source::Shard(shards, shard) => shards.term(*shard),
+        }
+    }
+
+    /// Waits for a term to begin. Cancel-safe.
+    pub(crate) async fn next_term(&self) -> Leadership {
+        if let Some(elected) = &self.0 {
+            if let Source::Shard(shards, shard) = &elected.source {
+                return shards.next_term(*shard).await;
+            }
+            elected.elected.cancelled().await;
+            if let Some(term) = elected.term.get() {
+                return term.clone();
+            }
+        }
+        std::future::pending().await
     }
 
     /// Whether other hosts compete with this one.
@@ -81,18 +166,34 @@ impl LeaderElection {
     /// How long a tombstone is kept before a leader that is seen at work counts as having handled it. By then that leader had
     /// the duration of a lease in which it was not shutting down.
     pub(crate) fn tombstone_lifetime(&self) -> Duration {
-        let lifetime = |elected: &Arc<Elected>| elected.status.lease_duration().saturating_add(elected.grace);
-        self.0.as_ref().map_or(Duration::ZERO, lifetime)
+        let Some(elected) = &self.0 else { return Duration::ZERO };
+        let lease_duration = match &elected.source {
+            Source::Lease { status, .. } => status.lease_duration(),
+            Source::Shards(shards) | Source::Shard(shards, _) => shards.lease_duration(),
+        };
+        lease_duration.saturating_add(elected.grace)
     }
 
     /// The last time at which another leader was surely at work, by the local clock.
     pub(crate) fn leader_at_work(&self) -> Option<Instant> {
-        self.0.as_ref().and_then(|elected| elected.status.leader_at_work())
+        match &self.0.as_ref()?.source {
+            Source::Lease { status, .. } => status.leader_at_work(),
+            Source::Shards(_) => None,
+            Source::Shard(shards, shard) => shards.holder_at_work(*shard),
+        }
     }
 
     /// Whether a call may begin now.
     pub(crate) fn is_leader(&self) -> bool {
         self.0.as_ref().is_none_or(|elected| elected.term.get().is_some_and(Leadership::is_leading))
+    }
+
+    /// Whether this host runs the plugin of a name now: as its leader, as the holder of its shard, or without an election.
+    pub(crate) fn has(&self, plugin: &str) -> bool {
+        match self.shards() {
+            Some(shards) => shards.term(shards.shard_of(plugin)).as_ref().is_some_and(Leadership::is_leading),
+            None => self.is_leader(),
+        }
     }
 
     /// Waits until a call may begin. Never returns when the term is over. Cancel-safe.
@@ -105,9 +206,28 @@ impl LeaderElection {
         }
     }
 
+    /// Refuses the writes of a plugin outside of its term, and counts those that come after it; none without an election.
+    pub(crate) fn write_gate(&self, metrics: &Arc<PluginMetrics>) -> Option<WriteGate> {
+        self.0.as_ref()?;
+        let (election, metrics) = (self.clone(), Arc::clone(metrics));
+        Some(WriteGate::new(move || {
+            if election.is_leader() {
+                return Ok(());
+            }
+            if election.was_elected() {
+                metrics.late_writes.inc();
+            }
+            Err("this host is not the leader, or not any more: only the leader writes".to_owned())
+        }))
+    }
+
     /// The election as `/plugins` shows it; none without one.
     pub(crate) fn view(&self) -> Option<ElectionView> {
         let elected = self.0.as_ref()?;
+        let status = match &elected.source {
+            Source::Lease { status, .. } => status,
+            Source::Shards(shards) | Source::Shard(shards, _) => return Some(of_shards(shards)),
+        };
         let role = match elected.term.get() {
             None => Role::Standby,
             Some(term) if term.is_leading() => Role::Leader,
@@ -115,21 +235,46 @@ impl LeaderElection {
         };
         Some(ElectionView {
             role,
-            lease: elected.status.figures().name,
-            identity: elected.status.identity().to_owned(),
-            leader: elected.status.leader(),
+            lease: status.figures().name,
+            identity: status.identity().to_owned(),
+            leader: status.leader(),
             transitions: elected.term.get().map(|term| term.token().transitions),
+            shards: None,
         })
     }
 
-    /// The status that the metrics read; none without an election.
+    /// The status that the metrics read; none without an election, and with shards.
     pub(crate) fn status(&self) -> Option<ElectionStatus> {
-        self.0.as_ref().map(|elected| elected.status.clone())
+        match &self.0.as_ref()?.source {
+            Source::Lease { status, .. } => Some(status.clone()),
+            Source::Shards(_) | Source::Shard(..) => None,
+        }
     }
 
     /// Health of the election: an error when the lease was not renewed in time.
     pub(crate) fn check(&self) -> Result<(), String> {
-        self.0.as_ref().map_or(Ok(()), |elected| elected.health.check())
+        match self.0.as_ref().map(|elected| &elected.source) {
+            None => Ok(()),
+            Some(Source::Lease { health, .. }) => health.check(),
+            Some(Source::Shards(shards) | Source::Shard(shards, _)) => shards.check(TOLERANCE),
+        }
+    }
+}
+
+/// What a host that shares plugins shows.
+fn of_shards(shards: &Shards) -> ElectionView {
+    let held = shards.held();
+    ElectionView {
+        role: if held > 0 { Role::Leader } else { Role::Standby },
+        lease: shards.lease().to_owned(),
+        identity: shards.identity().to_owned(),
+        leader: shards.kept_out_by().unwrap_or_default(),
+        transitions: None,
+        shards: Some(ShardsView {
+            held,
+            holders: (0..shards.count()).map(|shard| shards.holder(shard)).collect(),
+            hosts: shards.hosts(),
+        }),
     }
 }
 

@@ -17,7 +17,7 @@
 //! | `access/` | what the ServiceAccounts of plugins may do, asked of the API server again and again |
 //! | `imports/` | the host's side of the guest's imports: cache, live calls, events, log; each checked against the grants |
 //! | `observe/` | status, metrics, admin endpoints, Kubernetes Events of the host |
-//! | `leader_election` | whether this host is the leader |
+//! | `leader_election` | whether plugins may be called on this host: it is the leader, or has their shard |
 
 mod access;
 #[cfg(feature = "bench")]
@@ -46,6 +46,6 @@ pub use observe::metrics::Metrics;
 pub use observe::recent_errors::ErrorView;
 pub use observe::recent_log::{LogLine, LogPage, RecentLog};
 pub use observe::rest::{Rest, Troubles};
-pub use observe::status::{ElectionView, PluginList, PluginState, PluginStatus, Role};
+pub use observe::status::{ElectionView, PluginList, PluginState, PluginStatus, Role, ShardsView};
 pub use observe::traces::{Attribute, Span, SpanCounts, Traces};
 pub use observe::usage::{DurationSpread, PluginUsage, Usage, UsageList};

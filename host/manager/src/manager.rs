@@ -1,15 +1,15 @@
 //! [`Manager`]: the plugins of a host, kept in step with the plugin directory and with the Plugins of the cluster.
 //!
-//! One task reads the changes of both (`manager/changes.rs`). Each plugin's files are loaded in a task of its own (`lifecycle/follow.rs`), so
-//! a slow compilation, or a plugin that waits for its caches, does not delay the others. A bounded number compiles or
-//! describes at once. A newer change of the same plugin
-//! cancels that task.
+//! One task reads the changes of both (`manager/changes.rs`). Each plugin's files are loaded in a task of its own
+//! (`lifecycle/follow.rs`), so a slow compilation, or a plugin that waits for its caches, does not delay the others. A bounded
+//! number compiles or describes at once. A newer change of the same plugin cancels that task.
 
 mod changes;
+mod options;
+mod shards;
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -18,29 +18,26 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use pilothouse_cache::{CacheError, SharedInformerFactory};
+use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::Client;
 use pilothouse_engine::{Engine, EngineOptions};
-use pilothouse_executor::Executor;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{AllowLists, HostLimits};
-use pilothouse_recording::Recorder;
 use pilothouse_workqueue::{Priority, Timekeeper};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use self::options::{ManagerOptions, PluginThreads, StartError};
 use crate::access::{AccessReviews, AskServer};
 use crate::dispatch::guest::Compiler;
 use crate::dispatch::instance_pool::memory::default_guest_memory;
 use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
 use crate::dispatch::reasons::Reasons;
-use crate::leader_election::LeaderElection;
 use crate::lifecycle::component_fetch::ComponentFetcher;
 use crate::lifecycle::component_store::ComponentStore;
 use crate::lifecycle::config_sources::SharedSources;
-use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
+use crate::lifecycle::directory::Directory;
 use crate::lifecycle::load::Loader;
 use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::lifecycle::plugin_objects::writer::StatusWriter;
@@ -49,92 +46,11 @@ use crate::lifecycle::schedules::Schedules;
 use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::sources::Sources;
 use crate::lifecycle::standby::Standby;
-use crate::observe::audit::Audit;
 use crate::observe::command::{Command, CommandError};
 use crate::observe::detail::PluginDetail;
-use crate::observe::host_events::{HostEvents, HostObject};
+use crate::observe::host_events::HostEvents;
 use crate::observe::metrics::Metrics;
 use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
-use crate::observe::traces::Traces;
-
-/// Options of a manager.
-#[derive(Debug, Clone)]
-pub struct ManagerOptions {
-    /// The plugin directory; none: plugins come from the cluster alone.
-    pub plugins: Option<PathBuf>,
-    /// The Plugins of the cluster; none: they are not followed.
-    pub objects: Option<PluginObjectsOptions>,
-    /// How the directory is read.
-    pub directory: DirectoryOptions,
-    /// The ceilings of plugins and the bounds of the host.
-    pub limits: HostLimits,
-    /// How long an instance is kept warm without a call. The mapped code is dropped with the last instance.
-    pub idle_ttl: Duration,
-    /// Refuse plugins that would act with the host's own identity.
-    pub require_service_account: bool,
-    /// What manifests may name.
-    pub allowed: AllowLists,
-    /// Leader election: disabled, the host runs plugins at once; enabled, when it is elected.
-    pub election: LeaderElection,
-    /// The name of the host as the reporter of events; the first 128 bytes count.
-    pub host: String,
-    /// The object on which the host records events about plugins; none: it records none.
-    pub events_about: Option<HostObject>,
-    /// Records the calls of plugins.
-    pub recorder: Option<Recorder>,
-    /// Keeps a line of each write of a plugin.
-    pub audit: Option<Audit>,
-    /// Makes spans of sampled calls.
-    pub traces: Option<Traces>,
-}
-
-impl ManagerOptions {
-    /// Default of `idle_ttl`: a wake costs less than a millisecond, an idle instance tens of kilobytes.
-    pub const DEFAULT_IDLE_TTL: Duration = Duration::from_secs(30);
-
-    /// Options for a directory, the rest at its defaults.
-    #[must_use]
-    pub fn new(plugins: impl Into<Option<PathBuf>>) -> Self {
-        Self {
-            plugins: plugins.into(),
-            objects: None,
-            directory: DirectoryOptions::default(),
-            limits: HostLimits::default(),
-            idle_ttl: Self::DEFAULT_IDLE_TTL,
-            require_service_account: false,
-            allowed: AllowLists::default(),
-            election: LeaderElection::disabled(),
-            host: pilothouse_election::hostname(),
-            events_about: None,
-            recorder: None,
-            audit: None,
-            traces: None,
-        }
-    }
-}
-
-/// Why a manager cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The plugin directory cannot be watched.
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// The folder of components of the cluster cannot be used.
-    #[error("the folder of components: {0}; choose another one with --cache-dir")]
-    Components(String),
-    /// The Plugins of the cluster cannot be followed.
-    #[error("the Plugins of the cluster cannot be followed: {0}")]
-    Objects(#[from] CacheError),
-}
-
-/// Where the work of plugins runs, beside the runtime of the manager.
-#[derive(Debug, Clone)]
-pub struct PluginThreads {
-    /// The threads of guests.
-    pub guests: Executor,
-    /// What grows with a plugin and is no guest's: loads, index builds, writes, outgoing HTTP, pages of the admin address.
-    pub work: Handle,
-}
 
 /// Wait between two requests for the server's version at start.
 const VERSION_RETRY: Duration = Duration::from_secs(2);
@@ -289,6 +205,10 @@ impl Manager {
         if let Some(election) = options.election.status() {
             metrics.watch_election(election);
         }
+        let shards = options.election.shards().cloned();
+        if let Some(shards) = &shards {
+            metrics.watch_shards(shards);
+        }
         let host_events = match options.events_about {
             Some(object) => HostEvents::start(client.clone(), &options.host, object).await,
             None => HostEvents::default(),
@@ -364,6 +284,9 @@ impl Manager {
         let this = Arc::downgrade(&manager.0);
         let all = move || this.upgrade().map_or_else(Vec::new, |this| Self(this).plugins());
         manager.0.metrics.watch_plugins(all);
+        if let Some(shards) = shards {
+            manager.follow_shards(&shards);
+        }
         manager
     }
 
@@ -542,8 +465,9 @@ impl Manager {
                 return Ok(format!("{name}: the files are loaded again"));
             }
             Command::Reconcile(key) => {
-                if !self.0.host.election.is_leader() {
-                    return Err(CommandError::Not("this host is a standby; ask the leader"));
+                if !plugin.election().is_leader() {
+                    let why = "this host is a standby; ask the leader, or the holder of the plugin's shard";
+                    return Err(CommandError::Not(why));
                 }
                 if plugin.current().is_none() {
                     return Err(CommandError::Not("no generation runs"));

@@ -12,6 +12,7 @@ mod other_languages;
 mod other_workspaces;
 mod server_faults;
 mod service_accounts;
+mod shards;
 mod storm;
 mod tutorial;
 mod web_page;

@@ -118,6 +118,7 @@ mod tests {
             namespace: "ns".to_owned(),
             account: "host".to_owned(),
             lease: Some(("ns".to_owned(), "lease".to_owned())),
+            shares_plugins: false,
             admin_tokens: true,
         };
         let mut rights = Rights::default();
@@ -126,11 +127,31 @@ mod tests {
     }
 
     #[test]
+    fn a_host_that_shares_plugins_lists_and_deletes_leases_of_its_namespace_alone() {
+        let host = Host {
+            namespace: "ns".to_owned(),
+            account: "host".to_owned(),
+            lease: Some(("leases".to_owned(), "hosts".to_owned())),
+            shares_plugins: true,
+            admin_tokens: false,
+        };
+        let mut rights = Rights::default();
+        of_host(&host, &mut rights).unwrap();
+        let text = yaml(&host, &rights);
+        let documents: Vec<&str> = text.split("\n---\n").collect();
+        let with_leases: Vec<&&str> = documents.iter().filter(|text| text.contains("[leases]")).collect();
+        assert_eq!(with_leases.len(), 1, "{text}");
+        assert!(with_leases[0].contains("kind: Role\n") && with_leases[0].contains("  namespace: leases\n"));
+        assert!(with_leases[0].contains("verbs: [get, list, watch, create, update, delete]"), "{text}");
+    }
+
+    #[test]
     fn hosts_with_accounts_of_one_name_have_roles_of_their_own() {
         let host = |namespace: &str, account: &str| Host {
             namespace: namespace.to_owned(),
             account: account.to_owned(),
             lease: None,
+            shares_plugins: false,
             admin_tokens: true,
         };
         let (long, other) = ("a".repeat(253), "a".repeat(252) + "b");
@@ -176,6 +197,7 @@ mod tests {
             namespace: "n".repeat(63),
             account: account.to_owned(),
             lease: None,
+            shares_plugins: false,
             admin_tokens: true,
         };
         let labels = |host: &Host| {

@@ -62,6 +62,9 @@ pub(crate) struct Rbac {
     /// Leave out what `run --leader-elect` needs
     #[arg(long, conflicts_with = "lease")]
     no_leader_election: bool,
+    /// Add what `run --shards` needs
+    #[arg(long, conflicts_with = "no_leader_election")]
+    shards: bool,
     /// Leave out what tokens of the admin endpoints need: for a host with --admin-token-file
     #[arg(long)]
     no_admin_tokens: bool,
@@ -88,6 +91,7 @@ impl Rbac {
         let lease = lease.unwrap_or_else(|| (namespace.clone(), LEASE.to_owned()));
         let host = Host {
             lease: (!self.no_leader_election).then_some(lease),
+            shares_plugins: self.shards,
             admin_tokens: !self.no_admin_tokens,
             namespace,
             account: service_account,

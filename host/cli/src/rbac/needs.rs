@@ -32,6 +32,8 @@ pub(crate) struct Host {
     pub(crate) account: String,
     /// Namespace and name of the Lease of its leader election.
     pub(crate) lease: Option<(String, String)>,
+    /// Whether it shares plugins with others, by Leases in the namespace of that one.
+    pub(crate) shares_plugins: bool,
     /// Whether its admin endpoints take tokens of the cluster.
     pub(crate) admin_tokens: bool,
 }
@@ -121,6 +123,12 @@ pub(crate) fn of_host(host: &Host, rights: &mut Rights) -> Result<()> {
         }
         // A name is not known to RBAC before the object exists.
         rights.add(lease(None, Verb::Create), "leader election")?;
+        if host.shares_plugins {
+            // The Lease of a host has a name of its own, and lists have none.
+            for verb in [Verb::Get, Verb::List, Verb::Watch, Verb::Update, Verb::Delete] {
+                rights.add(lease(None, verb), "Leases of hosts and shards")?;
+            }
+        }
     }
     if host.admin_tokens {
         for (group, resource) in

@@ -33,6 +33,7 @@ use crate::identity::Identity;
 use crate::identity::RequestIdentity;
 use crate::options::ClientOptions;
 use crate::retry::RetryPolicy;
+use crate::transport::WriteGate;
 use crate::url::Target;
 
 pub(crate) use self::body::{FullResponse, OBJECT_LIMIT};
@@ -48,6 +49,7 @@ pub struct Client {
     pub(crate) identity: Result<Arc<RequestIdentity>>,
     /// Where its calls go.
     connections: Arc<Connections>,
+    write_gate: Option<WriteGate>,
     pub(crate) policy: Policy,
 }
 
@@ -89,6 +91,7 @@ impl Client {
             identity: Ok(Arc::clone(&core.own)),
             connections: Arc::clone(&core.connections),
             core,
+            write_gate: None,
             policy,
         })
     }
@@ -135,6 +138,14 @@ impl Client {
     #[must_use]
     pub fn with_connections_on(mut self, runtime: &Handle) -> Self {
         self.connections = self.core.connections_on(runtime);
+        self
+    }
+
+    /// The same client for writes that may be sent as long as `gate` says so. One that may not fails with
+    /// [`Error::Transport`], `unsent`.
+    #[must_use]
+    pub fn with_write_gate(mut self, gate: WriteGate) -> Self {
+        self.write_gate = Some(gate);
         self
     }
 

@@ -161,7 +161,12 @@ impl Client {
         until: Option<Instant>,
     ) -> Result<Response<ResponseBody>> {
         self.core.tls.after_rejection().await;
-        let (request, credential) = self.request(call, watch).await?;
+        let (mut request, credential) = self.request(call, watch).await?;
+        if let Some(gate) =
+            self.write_gate.as_ref().filter(|_| !matches!(call.method, Method::GET | Method::HEAD))
+        {
+            request.extensions_mut().insert(gate.clone());
+        }
         let mut observed =
             Observed { client: self, method: &call.method, watch, began: Instant::now(), code: None };
         let sent = self.connections.send(request, SendOptions { watch, until }).await;

@@ -23,6 +23,7 @@ mod runtime;
 mod service;
 #[cfg(test)]
 mod tests;
+mod write_gate;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -37,6 +38,7 @@ pub(crate) use connect::{Connector, system_resolver};
 use pool::Pool;
 pub(crate) use pool::SendError;
 pub use service::{HttpService, Middleware, RequestBody};
+pub use write_gate::WriteGate;
 
 /// As client-go: a connection without a byte for 30 s is asked, and dropped after 15 s without an answer.
 const PING_AFTER: Duration = Duration::from_secs(30);

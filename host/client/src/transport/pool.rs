@@ -31,7 +31,7 @@ use super::body::ResponseBody;
 use super::connect::Connector;
 use super::connection::{Connection, Reads, Slot};
 use super::runtime::{RuntimeExecutor, RuntimeTimer};
-use super::{PING_AFTER, PING_TIMEOUT, RETIRED_LIFE};
+use super::{PING_AFTER, PING_TIMEOUT, RETIRED_LIFE, WriteGate};
 
 /// API servers close HTTP/1.1 connections without a request after 90 s; a request must not run into that.
 const IDLE: Duration = Duration::from_secs(60);
@@ -134,6 +134,8 @@ enum SendFault {
         calls: usize,
     },
     RuntimeGone,
+    /// A write that may not be sent any more; why.
+    Gated(String),
 }
 
 impl Pool {
@@ -171,7 +173,11 @@ impl Pool {
         request: Request<Full<Bytes>>,
         until: Option<Instant>,
     ) -> Result<Response<ResponseBody>, SendError> {
-        match self.check_out(until).await? {
+        let checked_out = self.check_out(until).await?;
+        if let Some(gate) = request.extensions().get::<WriteGate>() {
+            gate.ask().map_err(SendFault::Gated)?;
+        }
+        match checked_out {
             CheckedOut::Http1(sender, generation) => self.send_http1(sender, generation, request).await,
             CheckedOut::Http2(mut sender, mut slot) => {
                 let response = sender.try_send_request(request).await.map_err(SendError::of_http)?;
@@ -455,6 +461,7 @@ impl fmt::Display for SendError {
                  raise ClientOptions::max_connections, or make fewer calls at once"
             ),
             SendFault::RuntimeGone => f.write_str("the runtime of the connections has ended"),
+            SendFault::Gated(why) => write!(f, "not sent: {why}"),
         }
     }
 }
@@ -464,7 +471,10 @@ impl StdError for SendError {
         match &*self.0 {
             SendFault::Connect(error) => Some(&**error),
             SendFault::Http(error) | SendFault::Refused(error) | SendFault::Closed(error) => Some(error),
-            SendFault::ClosedAtOnce | SendFault::Full { .. } | SendFault::RuntimeGone => None,
+            SendFault::ClosedAtOnce
+            | SendFault::Full { .. }
+            | SendFault::RuntimeGone
+            | SendFault::Gated(_) => None,
         }
     }
 }

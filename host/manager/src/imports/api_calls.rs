@@ -32,6 +32,7 @@ use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
 use crate::observe::audit::{Began, PluginAudit};
 use crate::observe::denials::{Denials, Denied};
+use crate::observe::metrics::PluginMetrics;
 use crate::observe::traces::Traces;
 
 /// Maximum number of causes in an error for a guest.
@@ -54,12 +55,13 @@ pub(crate) struct ApiCalls {
     pub(crate) tasks: TaskTracker,
     /// Records the writes that the caches must show before the next reconcile.
     pub(crate) writes: Arc<Writes>,
-    /// Whether the host may write.
+    /// Whether the host may write. The client asks again when it sends.
     pub(crate) election: LeaderElection,
     /// Keeps a line of each write that is sent.
     pub(crate) audit: Option<PluginAudit>,
     /// Makes spans of the writes of sampled calls.
     pub(crate) traces: Option<Traces>,
+    pub(crate) metrics: Arc<PluginMetrics>,
 }
 
 fn api_error(error: &Error) -> ClientError {
@@ -92,7 +94,7 @@ fn away() -> Refusal {
     Refusal::unavailable("the API server refuses connections; the host retries in the background")
 }
 
-/// The error of a write while another host is the leader.
+/// The error of a write while another host is the leader, or has the shard.
 fn standing_by() -> Refusal {
     Refusal::unavailable("this host is not the leader (--leader-elect): only the leader writes")
 }
@@ -270,6 +272,10 @@ impl ApiCalls {
         let write = async move {
             let verb = verb_name(&call.verb);
             let outcome = live.send(&resource, &call, &target, permit).await;
+            // Others may have begun to work while it was under way. One that was not sent is counted by the client's gate.
+            if !matches!(outcome, Err(ClientError::Refused(_))) && !live.election.is_leader() {
+                live.metrics.outlived_writes.inc();
+            }
             if let Err(outcome) = answered.send(outcome) {
                 tracing::warn!(
                     event = "write_outlived_call", plugin = &*live.plugin,
@@ -294,8 +300,11 @@ impl ApiCalls {
         target: &Target,
         permit: Permit,
     ) -> Result<ClientAnswer, ClientError> {
-        // Right before the request: discovery may have taken long, and the process may have been stopped.
+        // A clear refusal before any wait; the client's gate asks again right before the request.
         if !self.election.is_leader() {
+            if self.election.was_elected() {
+                self.metrics.late_writes.inc();
+            }
             return Err(standing_by().into());
         }
         let of = self.traces.as_ref().and_then(|traces| traces.of_call(call.context.call_id));

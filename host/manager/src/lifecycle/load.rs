@@ -387,7 +387,11 @@ impl Loader {
                 plugin: Arc::clone(plugin.name()),
                 denials: Arc::clone(plugin.denials()),
                 grants: grants.clone(),
-                client: self.client.with_identity(identity(manifest)),
+                client: match plugin.election().write_gate(plugin.metrics()) {
+                    Some(gate) => self.client.with_identity(identity(manifest)).with_write_gate(gate),
+                    None => self.client.with_identity(identity(manifest)),
+                },
+                metrics: Arc::clone(plugin.metrics()),
                 availability: Arc::clone(self.factory.availability()),
                 work: self.work.clone(),
                 tasks: plugin.tasks().clone(),

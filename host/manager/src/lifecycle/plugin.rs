@@ -63,7 +63,7 @@ pub(crate) struct HostContext {
     pub(crate) guests: Executor,
     /// The threads for what grows with a plugin.
     pub(crate) work: Handle,
-    /// Whether the host may call guests.
+    /// Whether the host may call guests; with shards each plugin asks for its own.
     pub(crate) election: LeaderElection,
     /// The instances of all plugins.
     pub(crate) instances: InstancePool,
@@ -149,6 +149,7 @@ impl Plugin {
             standby,
             traces,
         } = host.clone();
+        let election = election.of_plugin(name);
         // One account for all plugins that have the name one after the other.
         let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
         let name = Arc::from(name);
@@ -277,7 +278,7 @@ impl Plugin {
         &self.tasks
     }
 
-    /// Whether the host may call guests.
+    /// Whether the host may call this plugin.
     pub(crate) fn election(&self) -> &LeaderElection {
         &self.election
     }
@@ -560,6 +561,11 @@ impl Plugin {
     /// An operator ends the quarantine; `false` if there is none.
     pub(crate) fn release(&self) -> bool {
         self.state.update(LifecycleState::release)
+    }
+
+    /// Whether an operator has paused the plugin.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.state.is_paused()
     }
 
     /// Whether the plugin is in quarantine.

@@ -352,6 +352,11 @@ impl LifecycleState {
         self.reconciles.is_active() || self.events.is_active()
     }
 
+    /// Whether an operator has paused it.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
     /// Whether it is paused or in quarantine.
     pub(crate) fn holds_calls(&self) -> bool {
         self.is_paused || self.is_quarantined()

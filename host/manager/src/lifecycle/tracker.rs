@@ -210,6 +210,11 @@ impl StateTracker {
         self.state.lock().is_on_probation()
     }
 
+    /// Whether an operator has paused the plugin.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.state.lock().is_paused()
+    }
+
     /// Whether the plugin is in quarantine.
     pub(crate) fn is_quarantined(&self) -> bool {
         self.state.lock().is_quarantined()

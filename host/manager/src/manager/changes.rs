@@ -4,6 +4,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Release};
 
+use pilothouse_election::Shards;
 use pilothouse_plugin::directory::Change;
 
 use super::Manager;
@@ -104,6 +105,8 @@ impl Manager {
                 plugin.first_load_over().await;
             }
             this.0.first_loads_over.store(true, Release);
+            // Caches are filled: shards may be moved here.
+            this.0.host.election.shards().into_iter().for_each(Shards::set_ready);
         };
         self.0.tasks.spawn_on(synced, self.work());
     }

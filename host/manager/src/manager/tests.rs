@@ -22,7 +22,7 @@ impl Host {
         Self::with(ManagerOptions::new(PathBuf::from("/nowhere"))).await
     }
 
-    async fn with(options: ManagerOptions) -> Self {
+    pub(super) async fn with(options: ManagerOptions) -> Self {
         let compiler = Arc::new(FakeCompiler::default());
         let client = unreachable_client().await;
         let factory = SharedInformerFactory::for_client(client.clone(), Default::default());

@@ -26,7 +26,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::{ExecPluginEvent, ObservedRequest, RequestObserver};
-use pilothouse_election::ElectionStatus;
+use pilothouse_election::{ElectionStatus, Shards};
 use pilothouse_executor::Group;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Queue;
@@ -159,6 +159,12 @@ impl Metrics {
     /// Shows an election too.
     pub(crate) fn watch_election(&self, election: ElectionStatus) {
         self.0.registry.lock().register_collector(election::election(election));
+    }
+
+    /// Shows the shards too.
+    pub(crate) fn watch_shards(&self, shards: &Shards) {
+        let mut registry = self.0.registry.lock();
+        election::shards(shards).into_iter().for_each(|collector| registry.register_collector(collector));
     }
 
     /// The numbers of a plugin: those of its name, where a plugin comes after another one.

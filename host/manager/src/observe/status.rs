@@ -74,6 +74,12 @@ pub struct PluginStatus {
     pub calls: u64,
     /// Keys that wait to be reconciled.
     pub queue_depth: usize,
+    /// Its shard; absent without `--shards`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<usize>,
+    /// The host that runs it, as far as is known; empty while none does. Absent without `--shards`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
 }
 
 /// A rollback: a generation whose first calls faulted, and the one that was restored.
@@ -122,14 +128,35 @@ pub struct ElectionView {
     pub lease: String,
     /// This host's name in it.
     pub identity: String,
-    /// The name of the last known leader; empty without one.
+    /// The name of the last known leader; empty without one. With shards: who holds the Lease in their place.
     pub leader: String,
-    /// How many times the Lease had changed hands when this host's term began; none before.
+    /// How many times the Lease had changed hands when this host's term began; none before, and with shards.
     pub transitions: Option<i32>,
+    /// How hosts share the plugins; absent without `--shards`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<ShardsView>,
+}
+
+/// How hosts share the plugins, as one of them sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShardsView {
+    /// Shards that this host has.
+    pub held: usize,
+    /// The host that has each shard, by number; empty for one that nobody has.
+    pub holders: Vec<String>,
+    /// The hosts that live.
+    pub hosts: Vec<String>,
 }
 
 impl fmt::Display for ElectionView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(ShardsView { held, holders, hosts }) = &self.shards {
+            return match self.leader.as_str() {
+                "" => write!(f, "{held} of {} shards; hosts: {}", holders.len(), hosts.len()),
+                other => write!(f, "standby: no shards while {other} holds the Lease"),
+            };
+        }
         match self.role {
             Role::Leader => f.write_str("leader"),
             Role::Standby if self.leader.is_empty() => f.write_str("standby: no leader yet"),

@@ -1,6 +1,7 @@
 //! What a live list hands a guest at most, on the development server.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use pilothouse_client::{ClientOptions, ObservedRequest, RequestObserver};
 use pilothouse_devserver::{DevServer, DevServerOptions};
@@ -68,6 +69,7 @@ impl Plugin {
             election: LeaderElection::disabled(),
             audit: None,
             traces: None,
+            metrics: crate::observe::metrics::PluginMetrics::of_test(),
         };
         Self { server, api_calls, requests }
     }
@@ -219,9 +221,25 @@ async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
     assert_eq!(reason(&refused), Some(RefusalReason::Unavailable));
     assert!(refused.message().contains("not the leader"), "{}", refused.message());
     assert_eq!(plugin.list(limited(0)).await.unwrap().0, [""; 0]);
+    let late = || plugin.api_calls.metrics.late_writes.get();
+    assert_eq!(late(), 0, "there was no term yet");
     begin.await;
     create().await.unwrap();
     assert_eq!(plugin.list(limited(0)).await.unwrap().0, ["x"]);
+    // The term is over by the clock, and nobody has said so.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(10)).await;
+    tokio::time::resume();
+    assert_eq!(reason(&create().await.unwrap_err()), Some(RefusalReason::Unavailable));
+    assert_eq!(late(), 1);
+    // The client asks last, for what waited since the first look.
+    let ApiCalls { client, election, metrics, .. } = &plugin.api_calls;
+    let gated = client.clone().with_write_gate(election.write_gate(metrics).expect("a gate"));
+    let resource = client.discover_charged(&Gvk::new("", "v1", "ConfigMap")).await.unwrap();
+    let other = body.to_string().replace("\"x\"", "\"y\"");
+    let sent = gated.create(&resource, Some("default"), other.as_bytes(), &WriteParams::default()).await;
+    assert!(matches!(sent, Err(Error::Transport { unsent: true, .. })), "{sent:?}");
+    assert_eq!((late(), plugin.list(limited(0)).await.unwrap().0), (2, vec!["x".to_owned()]));
 }
 
 #[tokio::test]

@@ -48,6 +48,8 @@ impl Plugin {
             rolled_back: view.rolled_back,
             calls: self.calls.load(Relaxed),
             queue_depth: self.queue.len(),
+            shard: self.election.shard(),
+            holder: self.election.holder(),
         }
     }
 

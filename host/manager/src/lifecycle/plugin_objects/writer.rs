@@ -1,6 +1,6 @@
 //! [`StatusWriter`]: writes the status of the Plugins of the cluster with server-side apply.
 //!
-//! Invariants: only the host that runs the plugins writes; one request is under way at a time; a status is written when it says
+//! Invariants: only the host that runs a plugin writes its status; one request is under way at a time; a status is written when it says
 //! something else, and at most once in [`SPACING`] for each Plugin. What the cache does not show yet is not written again.
 
 use std::collections::HashMap;
@@ -48,9 +48,7 @@ impl StatusWriter {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
-            if self.election.is_leader() {
-                self.look(&mut written, &view).await;
-            }
+            self.look(&mut written, &view).await;
         }
     }
 
@@ -61,6 +59,9 @@ impl StatusWriter {
     ) {
         let admissions = self.table.admissions();
         for (name, admission) in &admissions {
+            if !self.election.has(name) {
+                continue;
+            }
             let Ok(key) = name.parse::<ObjectKey>() else { continue };
             let Some(object) = self.table.object(&key) else { continue };
             let version = object.resource_version().to_owned();
@@ -73,8 +74,8 @@ impl StatusWriter {
                 continue;
             };
             // The term may have ended since.
-            if !self.election.is_leader() {
-                return;
+            if !self.election.has(name) {
+                continue;
             }
             let last = match self.write(&key, object.uid(), &status).await {
                 Ok(()) => Written { based_on: version, not_before: Instant::now() + SPACING },

@@ -73,6 +73,10 @@ pub(crate) struct PluginMetrics {
     /// Waits of reconciles for the cache to show the plugin's own writes, and those that were in vain.
     pub(crate) read_waits: AtomicHistogram<{ CATCH_UP.len() + 1 }>,
     pub(crate) read_timeouts: AtomicCounter,
+    /// Writes that were not sent because the term of the plugin was over.
+    pub(crate) late_writes: AtomicCounter,
+    /// Writes that were sent in the term of the plugin and answered after it.
+    pub(crate) outlived_writes: AtomicCounter,
     /// Requests of the guest over `wasi:http`.
     pub(super) http: HttpCounters,
     /// Time that the host works for the plugin.
@@ -112,6 +116,8 @@ impl PluginMetrics {
             instantiate_time: AtomicHistogram::new(&WAKE),
             read_waits: AtomicHistogram::new(&CATCH_UP),
             read_timeouts: AtomicCounter::default(),
+            late_writes: AtomicCounter::default(),
+            outlived_writes: AtomicCounter::default(),
             http: HttpCounters::default(),
             host_time,
             guest,
@@ -175,7 +181,7 @@ static OF_CONTROLLER: [Figure<Row>; 10] = [
 ];
 
 /// With the label `plugin`.
-static OF_PLUGIN: [Figure<Row>; 5] = [
+static OF_PLUGIN: [Figure<Row>; 7] = [
     counter("pilothouse_plugin_quarantines", "Quarantines that began or were extended", |m| {
         m.quarantines.get()
     }),
@@ -194,6 +200,14 @@ static OF_PLUGIN: [Figure<Row>; 5] = [
         "pilothouse_reads_after_writes_timeouts",
         "Reconciles that started although the cache did not show the plugin's own writes",
         |m| m.read_timeouts.get(),
+    ),
+    counter("pilothouse_late_writes", "Writes that were not sent because the term was over", |m| {
+        m.late_writes.get()
+    }),
+    counter(
+        "pilothouse_writes_outlived_term",
+        "Writes that were sent before the end of the term and answered after it",
+        |m| m.outlived_writes.get(),
     ),
 ];
 

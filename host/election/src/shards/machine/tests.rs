@@ -1,0 +1,5 @@
+//! The rules on simulated hosts and a simulated server.
+
+mod model;
+mod rules;
+mod simulation;

@@ -1,0 +1,80 @@
+//! Terms of shards: at the end of one its plugins are replaced by standbys of the same files.
+//!
+//! Delays, backoff and the content of queues are known to one host alone and are wrong after another one has worked. So a
+//! plugin has one term, as a host without shards has one; the next one begins with a new plugin, which reads everything anew.
+//! Its caches stay filled meanwhile.
+
+use std::sync::Arc;
+
+use pilothouse_election::Shards;
+
+use super::{EVENTS_GRACE, Entry, Manager};
+use crate::lifecycle::plugin::Plugin;
+
+impl Manager {
+    /// Follows the terms of all shards, in a task each.
+    pub(super) fn follow_shards(&self, shards: &Shards) {
+        for shard in 0..shards.count() {
+            let (host, shards) = (Arc::downgrade(&self.0), shards.clone());
+            let following = async move {
+                loop {
+                    let term = shards.next_term(shard).await;
+                    term.cancelled().await;
+                    let Some(host) = host.upgrade() else { return };
+                    Self(host).stand_down(shard).await;
+                    shards.work_ended(shard);
+                }
+            };
+            self.0.tasks.spawn_on(following, self.work());
+        }
+    }
+
+    /// Ends the work of the plugins of a shard: they begin no call any more, and others stand by in their places. Waits for
+    /// the last calls and writes.
+    async fn stand_down(&self, shard: usize) {
+        let of_shard = |plugin: &Arc<Plugin>| plugin.election().shard() == Some(shard);
+        let plugins: Vec<Arc<Plugin>> = self.plugins().into_iter().filter(of_shard).collect();
+        plugins.iter().for_each(|plugin| self.replace(plugin));
+        for plugin in &plugins {
+            plugin.ended().await;
+            plugin.events().shutdown(EVENTS_GRACE).await;
+        }
+    }
+
+    /// Retires a plugin, and puts a standby of the same files in its place, unless it is being removed or the host ends. The
+    /// informers of its last generation go on until the new one has its own.
+    fn replace(&self, plugin: &Arc<Plugin>) {
+        let cancel = self.0.stopping.child_token();
+        let (generation, is_paused, error) =
+            (plugin.current(), plugin.is_paused(), plugin.status().last_error);
+        // Under one lock: changes of the directory come before it or after it.
+        let mut plugins = self.0.plugins.lock();
+        plugin.retire();
+        let entry = plugins.get_mut(&**plugin.name()).filter(|entry| Arc::ptr_eq(&entry.plugin, plugin));
+        let Some(entry) = entry.filter(|entry| !entry.followed.is_cancelled() && !cancel.is_cancelled())
+        else {
+            return;
+        };
+        entry.cancel();
+        let next = Plugin::new(plugin.name(), &self.0.host, &self.0.metrics, Some(Arc::clone(plugin)));
+        next.pause(is_paused);
+        let files = entry.files.take();
+        *entry = Entry::new(&next);
+        entry.files.clone_from(&files);
+        entry.prepare(cancel.clone());
+        drop(plugins);
+        match (files, error) {
+            (Some(files), _) => self.follow(Arc::clone(&next), files, cancel),
+            (None, Some(error)) => next.files_failed(&error),
+            (None, None) => {}
+        }
+        let kept = async move {
+            next.first_load_over().await;
+            drop(generation);
+        };
+        self.0.tasks.spawn_on(kept, self.work());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Terms of shards that end and begin, on a development server.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pilothouse_client::{ApiResource, Client, ClientOptions, Patch, WriteParams};
+use pilothouse_devserver::{DevServer, DevServerOptions};
+use pilothouse_election::{LeaderElectionConfig, Shards, ShardsConfig};
+use pilothouse_object::Gvk;
+use pilothouse_testkit::poll::SOON;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::leader_election::LeaderElection;
+use crate::manager::ManagerOptions;
+use crate::manager::tests::Host;
+use crate::observe::status::PluginState;
+use crate::testing::FakeComponent;
+
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    let waiting = async {
+        while !holds() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+async fn client(server: &DevServer) -> Client {
+    Client::new(ClientOptions { server: Some(server.url()), ..ClientOptions::default() }).await.unwrap()
+}
+
+/// A host that shares plugins in one shard, with leases of two seconds.
+async fn host(server: &DevServer) -> (Host, Shards) {
+    let election = LeaderElectionConfig {
+        lease_duration: Duration::from_secs(2),
+        renew_deadline: Duration::from_millis(1500),
+        retry_period: Duration::from_millis(300),
+        ..LeaderElectionConfig::new("host_1")
+    };
+    let config = ShardsConfig { election, shards: 1, join_delay: Duration::ZERO };
+    let client = client(server).await;
+    let (shards, task) = Shards::new(&client, "default", "hosts", config, &Handle::current()).unwrap();
+    tokio::spawn(task.run());
+    let election = LeaderElection::sharded(shards.clone(), Duration::from_secs(5));
+    let options = ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) };
+    (Host::with(options).await, shards)
+}
+
+fn current(host: &Host) -> Arc<Plugin> {
+    host.manager.find("p").expect("a plugin")
+}
+
+/// Writes another holder into the Lease of the shard, who does not live.
+async fn take_shard(server: &DevServer) {
+    let leases = ApiResource::new(Gvk::new("coordination.k8s.io", "v1", "Lease"), "leases", true);
+    let patch = Patch::Merge(br#"{"spec":{"holderIdentity":"nobody"}}"#);
+    let key = "default/hosts-shard-0".parse().unwrap();
+    client(server).await.patch(&leases, &key, patch, &WriteParams::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_plugin_whose_term_ends_stands_by_anew_and_works_in_the_next_term() {
+    let server = DevServer::start(DevServerOptions::default()).await.unwrap();
+    let (host, shards) = host(&server).await;
+    let permits = Arc::new(Semaphore::new(0));
+    let (component, mut calls) = FakeComponent::reconciler();
+    host.compiler.add(b"a", component.held(&permits));
+    host.change_to(b"a").await;
+    let first = current(&host);
+    until("the first term", || first.election().is_leader()).await;
+    assert_eq!((host.plugin().shard, host.plugin().holder.as_deref()), (Some(0), Some("host_1")));
+    first.queue().add("ns/a".parse().unwrap());
+    calls.next().await;
+
+    take_shard(&server).await;
+    until("the end of the term", || !first.election().is_leader()).await;
+    until("another plugin", || !Arc::ptr_eq(&first, &current(&host))).await;
+    let second = current(&host);
+    assert!(first.is_stopping() && !second.election().was_elected());
+    // The call of the lost term goes on: there is no other term before it has ended, however long the Lease is over.
+    sleep(Duration::from_secs(3)).await;
+    assert!(shards.term(0).is_none() && !second.election().is_leader());
+    permits.add_permits(10);
+    until("the second term", || second.election().is_leader()).await;
+    until("the second generation", || host.plugin().state == PluginState::Running).await;
+    assert_eq!(host.plugin().generation, 2);
+    second.queue().add("ns/b".parse().unwrap());
+    calls.next().await;
+    assert!(!first.election().is_leader(), "a plugin has one term");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_pause_and_an_error_of_the_files_outlast_the_term() {
+    let server = DevServer::start(DevServerOptions::default()).await.unwrap();
+    let (host, _shards) = host(&server).await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    host.change_to(b"a").await;
+    until("it runs", || host.plugin().state == PluginState::Running).await;
+    let first = current(&host);
+    until("the first term", || first.election().is_leader()).await;
+    first.pause(true);
+    take_shard(&server).await;
+    until("another plugin", || !Arc::ptr_eq(&first, &current(&host))).await;
+    until("it is loaded", || host.plugin().generation == 2).await;
+    assert_eq!(host.plugin().state, PluginState::Paused);
+    server.shutdown().await;
+}
