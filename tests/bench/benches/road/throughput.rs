@@ -13,7 +13,7 @@ const RUNS: usize = 5;
 const RUN: Duration = Duration::from_secs(3);
 
 /// The aim, a second and core.
-const AIM: f64 = 300_000.0;
+const AIM: f64 = 1_000_000.0;
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let plane = ControlPlane::start(Options::default())?;
