@@ -250,6 +250,20 @@ async fn failures_of_a_key_that_waits_for_nothing_count_for_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_released_after_an_hour_leaves_no_failures_to_new_keys() {
+    let queue = exponential();
+    let fail = |key| {
+        finish(&queue, running(&queue, key), RETRY);
+        assert!(queue.cancel_delayed(&key));
+    };
+    ["a", "b"].into_iter().for_each(fail);
+    advance(Duration::from_secs(3_600) + ms(1)).await;
+    fail("c");
+    // These two have the room of the first two.
+    assert_eq!(["d", "e"].map(|key| running(&queue, key).num_requeues()), [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_is_held_is_not_forgotten_however_long_it_waits() {
     let queue = exponential();
     finish(&queue, running(&queue, "a"), Verdict::Retry { at_least: Duration::from_secs(7 * 24 * 3_600) });
