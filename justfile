@@ -26,7 +26,7 @@ test:
 
 # Before an issue is resolved: everything at full length, with a random seed unless one is given.
 full seed=`od -An -N4 -tu4 /dev/urandom | tr -d ' '`:
-    PILOTHOUSE_FULL=1 PILOTHOUSE_SEED={{seed}} PROPTEST_RNG_SEED={{seed}} PILOTHOUSE_STEPS=20000 cargo test --workspace
+    PILOTHOUSE_FULL=1 PILOTHOUSE_SEED={{seed}} PROPTEST_RNG_SEED={{seed}} PILOTHOUSE_STEPS=20000 cargo test --workspace --no-fail-fast
 
 # Figures of docs/benchmarks.md with the profile that is shipped, of `all` or by the name of the benchmark: cache, client, contract, events, fleet, isolation, languages, narrow, recorder, rest, road, server, workqueue.
 bench name *args:

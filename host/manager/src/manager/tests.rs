@@ -1,6 +1,9 @@
 //! What each change of the directory does to the plugins of a host.
 
+use std::path::PathBuf;
+
 use pilothouse_engine::{FaultKind, LoadError};
+use pilothouse_executor::Executor;
 use pilothouse_plugin::directory::Change;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -8,6 +11,7 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::lifecycle::plugin_objects::ObjectChange;
 use crate::observe::status::PluginStatus;
+use crate::observe::traces::Traces;
 use crate::testing::{FakeCompiler, FakeComponent, done, fault, files, settle, unreachable_client};
 
 /// A host without an API server.

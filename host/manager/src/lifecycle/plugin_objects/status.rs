@@ -169,6 +169,8 @@ mod tests {
             rolled_back: None,
             calls: 5,
             queue_depth: 6,
+            shard: None,
+            holder: None,
         }
     }
 
