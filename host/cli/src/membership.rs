@@ -15,7 +15,7 @@ use crate::election::{Election, ElectionOptions, Prepared, in_terms_of_options};
 
 /// A host that does not take part yet.
 pub(crate) enum PreparedMembership {
-    Elects(Prepared),
+    Elects(Box<Prepared>),
     Shares {
         shards: Shards,
         task: Box<ShardsTask>,
@@ -42,7 +42,7 @@ impl PreparedMembership {
     /// Renewals, their timers and their connections will be on `runtime`, where nothing else delays them.
     pub(crate) fn new(client: Client, options: ElectionOptions, runtime: Handle) -> Result<Self> {
         let Some(config) = options.shards.clone() else {
-            return Ok(Self::Elects(Prepared::new(client, options, runtime)?));
+            return Ok(Self::Elects(Box::new(Prepared::new(client, options, runtime)?)));
         };
         let (namespace, name) = options.lease(&client);
         let release_within = config.election.renew_deadline;

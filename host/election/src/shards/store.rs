@@ -136,11 +136,8 @@ impl LeaseStore {
     pub(super) async fn follow(&self, seen: &UnboundedSender<Seen>) {
         loop {
             let began = Instant::now();
-            match timeout(self.lease_duration, self.follow_once(seen)).await {
-                Ok(Err(error)) => {
-                    tracing::debug!(lease = self.describe(), "Leases of hosts not followed: {error}")
-                }
-                Ok(Ok(())) | Err(_) => {}
+            if let Ok(Err(error)) = timeout(self.lease_duration, self.follow_once(seen)).await {
+                tracing::debug!(lease = self.describe(), "Leases of hosts not followed: {error}");
             }
             sleep_until(began + self.retry_period.mul_f64(rand::random_range(0.8..1.2))).await;
         }
