@@ -16,6 +16,7 @@ pub(crate) struct EventFields {
 }
 
 impl EventFields {
+    #[cfg(feature = "dev")]
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.rest.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_str())
     }

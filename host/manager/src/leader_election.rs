@@ -27,7 +27,7 @@ use crate::observe::status::{ElectionView, Role, ShardsView};
 const TOLERANCE: Duration = Duration::from_secs(20);
 
 /// Whether plugins may be called; a cheap clone. With shards, that of the host never is elected, and each plugin has one of
-/// its own ([`of_plugin`](Self::of_plugin)).
+/// its own (`of_plugin`).
 #[derive(Clone)]
 pub struct LeaderElection(Option<Arc<Elected>>);
 
