@@ -82,13 +82,16 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// 150,000 pods, beside the peers of the small size; minutes, so only where it is asked for.
+/// 50,000 and 150,000 pods, beside the peers of the small size; minutes, so only where it is asked for.
 pub(crate) fn large(report: &mut Report) -> anyhow::Result<()> {
     if !is_asked("large") {
         return Ok(());
     }
     let (runs, seconds) = if is_full() { (2, 60) } else { (1, 5) };
-    measure(report, &Plan { objects: 150_000, runs, relists: 1, events: RATE * seconds }, is_full())
+    for objects in [50_000, 150_000] {
+        measure(report, &Plan { objects, runs, relists: 1, events: RATE * seconds }, is_full())?;
+    }
+    Ok(())
 }
 
 fn clients(full: bool) -> Vec<Client> {
