@@ -422,5 +422,11 @@ async fn a_sampled_call_has_the_spans_of_its_stages() {
         let error = root.error.as_deref().map(str::to_lowercase);
         assert_eq!(error.is_some(), wanted.is_some(), "{error:?}");
         assert!(error.unwrap_or_default().contains(wanted.unwrap_or_default()), "{root:?}");
+        let result = if wanted.is_some() { "error" } else { "success" };
+        let series =
+            format!("controller_runtime_reconcile_total{{controller=\"p\",result=\"{result}\"}} 1 # ");
+        let exemplar = format!("{series}{{trace_id=\"{:032x}\"}} 1", root.trace);
+        let text = host.metrics.encode();
+        assert!(text.contains(&exemplar), "{exemplar} is not in\n{text}");
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod cpu;
 pub(crate) mod election;
 pub(crate) mod events;
 pub(crate) mod exec;
+pub(crate) mod exemplars;
 pub(crate) mod guest;
 pub(crate) mod http;
 pub(crate) mod informers;

@@ -117,6 +117,13 @@ pub(crate) struct Stages {
     pub(crate) ended: Instant,
 }
 
+impl CallTrace {
+    /// The number of the trace.
+    pub(crate) fn number(self) -> u128 {
+        self.trace
+    }
+}
+
 impl Traces {
     /// Makes spans of this share of calls, 0 to 1, and hands them to the receiver.
     #[must_use]

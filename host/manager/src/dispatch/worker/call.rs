@@ -101,6 +101,14 @@ fn trace(
         ),
         ("pilothouse.attempt", u64::from(first.num_requeues()).into()),
     ];
+    // Of a call for several keys, that of the first one.
+    let result = match answers {
+        Ok(answers) => answers.first().map(|answer| outcome::result_label(Ok(answer))),
+        Err(fault) => Some(outcome::result_label(Err(fault))),
+    };
+    if let Some(result) = result {
+        call.plugin.metrics().exemplars.note(result, of.number());
+    }
     let stages = Stages { taken, queued_for: first.queued_for(), began: call.began, ended };
     traces.reconcile(of, stages, attributes, error);
 }

@@ -170,7 +170,7 @@ pub(super) fn log_reconcile(
 }
 
 /// The label `result` of the metrics.
-fn result_label(result: Result<&Answer, &Fault>) -> &'static str {
+pub(super) fn result_label(result: Result<&Answer, &Fault>) -> &'static str {
     match result {
         Ok(Ok(Outcome::Done)) => "success",
         Ok(Ok(Outcome::Requeue)) => "requeue",
