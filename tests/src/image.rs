@@ -134,17 +134,22 @@ fn digest(content: &[u8]) -> String {
 const RUN: &str = r#"set -eu
 root=$1 folder=$2 user=$3 entrypoint=$4
 shift 4
-mkdir -p "$root/proc" "$root$folder"
+mkdir -p "$root/proc" "$root/dev" "$root$folder"
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
+mount -t tmpfs -o mode=0755 tmpfs "$root/dev"
+for device in null zero full random urandom; do
+    : > "$root/dev/$device"
+    mount --bind "/dev/$device" "$root/dev/$device"
+done
 mount --bind "$folder" "$root$folder"
 mount -o remount,bind,ro "$root"
 exec chroot --userspec="$user" "$root" "$entrypoint" "$@"
 "#;
 
 /// Writes a program into `folder` that runs the entrypoint of an image in its root file system, as in a Pod: read-only, with
-/// the user of the image, with `/proc`, and with `folder` at its own path. It needs
-/// [`Tool::Root`](crate::tools::Tool::Root).
+/// the user of the image, with `/proc`, with the devices that every container runtime gives, and with `folder` at its own
+/// path. It needs [`Tool::Root`](crate::tools::Tool::Root).
 ///
 /// # Errors
 /// When the configuration names no user or no entrypoint, or the files cannot be written.
