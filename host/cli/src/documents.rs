@@ -42,7 +42,7 @@ fn of_pilothouse(command: &str) -> Option<Vec<&str>> {
     } else {
         return None;
     };
-    let own = words[after..].iter().take_while(|word| !["|", "&&", ">", ">>", "<"].contains(word));
+    let own = words[after..].iter().take_while(|word| !["|", "&", "&&", ">", ">>", "<"].contains(word));
     // A shell takes the quotes of a word away.
     Some(own.map(|word| word.trim_matches('\'')).collect())
 }
