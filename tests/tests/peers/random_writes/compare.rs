@@ -227,7 +227,8 @@ fn plain(text: &str, version: &str) -> String {
             uid if is_uid(uid) => "<uid>",
             time if is_now(time) => "<now>",
             address if is_allocated(address) => "<address>",
-            number if !version.is_empty() && number == version => "<version>",
+            // A percentage is none.
+            number if !version.is_empty() && number == version && !rest.starts_with('%') => "<version>",
             word => word,
         };
         out.push_str(shown);
