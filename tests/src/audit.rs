@@ -30,6 +30,9 @@ pub struct Audit {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
+    /// What all stages of one request have in common; empty on the development server.
+    #[serde(default, rename = "auditID")]
+    pub audit_id: String,
     /// `RequestReceived`, `ResponseStarted`, `ResponseComplete`.
     pub stage: String,
     /// `get`, `list`, `watch`, `create` and so on.
@@ -42,7 +45,7 @@ pub struct Event {
     pub user_agent: String,
     /// The authenticated user.
     pub user: User,
-    /// The impersonated user.
+    /// The impersonated user. The first stage does not have it.
     #[serde(default)]
     pub impersonated_user: Option<User>,
     /// The object of the request.
@@ -135,6 +138,7 @@ impl Audit {
 fn event(served: Served) -> Event {
     let groups = served.impersonated_groups;
     Event {
+        audit_id: String::new(),
         stage: "ResponseComplete".to_owned(),
         verb: served.verb,
         uri: served.uri,

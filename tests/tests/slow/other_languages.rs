@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 pilothouse_tests::on_both_servers!(full: rust, python, javascript, c);
 
 const SOON: Duration = Duration::from_secs(60);
+
+/// A component with an interpreter in it is compiled in minutes by a development build, beside other tests.
+const COMPILED: Duration = Duration::from_secs(900);
 /// What the plugin's manifest names it.
 const PLUGIN: &str = "key-counter";
 const LABEL: &str = "key-counter.example.com/count";
@@ -65,7 +68,9 @@ fn counts(server: Server, language: Language) -> Result<()> {
         .replace("spec:\n", "spec:\n  source: { file: key-counter.wasm }\n")
         .replace("[\"*\"]", &format!("[{namespace}]"));
     host.install(PLUGIN, &component, Some(&manifest))?;
-    plugins::wait_running(&host, PLUGIN)?;
+    host.wait_for(&format!("{language}: the plugin to be compiled"), COMPILED, || {
+        plugins::status(&host, PLUGIN).map(|status| status.state == "running")
+    })?;
     let wait_for = |name: &str, keys: &str| {
         host.wait_for(&format!("{language}: {name} with {keys} keys"), SOON, || {
             match annotation(&cluster, &namespace, name)? {

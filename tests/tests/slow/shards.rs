@@ -436,12 +436,13 @@ fn writes_in_terms(
     shards: &BTreeMap<String, usize>,
     users: &[&str],
 ) -> Result<Seen> {
+    let acting = |event: &audit::Event| Some(event.impersonated_user.as_ref()?.username.clone());
+    let users_of: HashMap<&str, String> =
+        events.iter().filter_map(|event| Some((event.audit_id.as_str(), acting(event)?))).collect();
     let mut holders: BTreeMap<usize, String> = BTreeMap::new();
     let mut seen = Seen::default();
     for event in events {
-        let Some(user) = event.impersonated_user.as_ref().map(|user| user.username.as_str()) else {
-            continue;
-        };
+        let Some(user) = users_of.get(event.audit_id.as_str()).map(String::as_str) else { continue };
         let (Some(object), true) = (&event.object_ref, users.contains(&user)) else { continue };
         let is_done = event.stage == "ResponseComplete"
             && event.response_status.is_some_and(|response| response.code < 300);
