@@ -1,6 +1,6 @@
 //! Hosts with `--shards`: they share plugins, hand them over, and never both work on one; beside hosts without shards as well.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
