@@ -45,7 +45,7 @@ pub(crate) struct TraceArgs {
     trace_ratio: f64,
 }
 
-/// Sends spans until it is told to end.
+/// Sends spans until the host ends.
 pub(crate) struct Exporting {
     stop: CancellationToken,
     task: JoinHandle<()>,

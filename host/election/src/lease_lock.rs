@@ -38,18 +38,8 @@ impl LeaseLock {
     /// # Errors
     /// When the namespace or the name cannot be one.
     pub fn new(client: Client, namespace: &str, name: &str) -> Result<Self, ConfigError> {
-        let wrong = |field, reason: String| ConfigError {
-            field,
-            reason,
-            remedy: "name the Lease as NAMESPACE/NAME, as default/pilothouse".to_owned(),
-        };
-        if namespace.is_empty() {
-            return Err(wrong("namespace", "it is empty".to_owned()));
-        }
-        let key = ObjectKey::new(Some(namespace), name)
-            .map_err(|error| wrong("name", format!("{namespace:?} and {name:?}: {error}")))?;
-        let kind = Gvk::new("coordination.k8s.io", "v1", "Lease");
-        let resource = ApiResource::new(kind, "leases", true);
+        let key = key_of(namespace, name, name)?;
+        let resource = leases();
         // A renewal must not wait behind other requests, neither for their rate limit nor for their connections; and the
         // elector itself tries again, when it is time to.
         let client =
@@ -88,6 +78,25 @@ impl LeaseLock {
         }
         Ok(())
     }
+}
+
+/// The resource of Leases.
+pub(crate) fn leases() -> ApiResource {
+    ApiResource::new(Gvk::new("coordination.k8s.io", "v1", "Lease"), "leases", true)
+}
+
+/// The key of a Lease. `given` is the name in the configuration, from which `name` is made.
+pub(crate) fn key_of(namespace: &str, name: &str, given: &str) -> Result<ObjectKey, ConfigError> {
+    let wrong = |field, reason: String| ConfigError {
+        field,
+        reason,
+        remedy: "name the Lease as NAMESPACE/NAME, as default/pilothouse".to_owned(),
+    };
+    if namespace.is_empty() {
+        return Err(wrong("namespace", "it is empty".to_owned()));
+    }
+    ObjectKey::new(Some(namespace), name)
+        .map_err(|error| wrong("name", format!("{namespace:?} and {given:?}: {error}")))
 }
 
 impl Lock for LeaseLock {

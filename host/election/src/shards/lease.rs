@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::lock::Stored;
 use crate::record::LeaderElectionRecord;
 
-/// What a host says of itself in its Lease.
+/// The state that a host writes into its Lease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum HostState {
     /// It works, and its plugins are not loaded yet: shards are not moved to it.
@@ -140,7 +140,7 @@ impl KnownLeases {
         self.0.insert(name, Known { lease: Some(lease), at: now, before, last: None, ready_since, version });
     }
 
-    /// The Lease is absent as of a version, unless a newer one is known.
+    /// The Lease is absent at a version, unless a newer one is known.
     pub(crate) fn gone(&mut self, now: Duration, name: &str, version: u64) {
         let known = self.0.get(name);
         if known.is_some_and(|known| known.lease.is_none() || version < known.version) {
@@ -164,7 +164,7 @@ impl KnownLeases {
         }
     }
 
-    /// All Leases of the group as of a version.
+    /// All Leases of the group at a version.
     pub(crate) fn listed(&mut self, now: Duration, version: u64, leases: Vec<ShardLease>) {
         let absent: Vec<String> =
             self.0.keys().filter(|name| leases.iter().all(|lease| lease.name != **name)).cloned().collect();

@@ -1,5 +1,5 @@
-//! [`Machine`]: the rules by which one host takes, holds and gives up shards. No I/O, no clock, no lock: whoever runs it
-//! tells it what was seen and when, and carries out the [`Effect`]s of [`Machine::poll`].
+//! [`Machine`]: the rules by which one host takes, holds and gives up shards. No I/O, no clock, no lock: its caller
+//! gives it each observation with its time, and carries out the [`Effect`]s of [`Machine::poll`].
 //!
 //! A host renews one Lease, its own; a *session* lasts while that is renewed in time, by this host's clock. The Lease of a
 //! shard names its holder and is written only when the shard changes hands. A *term* of a shard begins with a good claim
@@ -161,7 +161,7 @@ impl Machine {
         }
     }
 
-    /// All Leases of the group, as of a version.
+    /// All Leases of the group, at a version.
     pub(crate) fn listed(&mut self, now: Duration, version: u64, leases: Vec<ShardLease>) {
         self.known.listed(now, version, leases);
         self.listed = true;

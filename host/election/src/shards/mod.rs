@@ -7,7 +7,7 @@
 //!
 //!  Shards (handle) ◄── ShardsTask ──► Machine    rules: claim, hold, give up; without I/O and without a clock
 //!        │                  └───────► LeaseStore  requests and the watch
-//!        └─► Leadership of each term, as of an election
+//!        └─► Leadership of each term, like that of an election
 //! ```
 
 mod lease;
@@ -66,7 +66,7 @@ impl ShardsConfig {
     }
 }
 
-/// One host's part in sharing plugins, for everybody but the task that shares them; a cheap clone.
+/// The shards of one host; a cheap clone. [`ShardsTask`] claims and releases them.
 #[derive(Clone)]
 pub struct Shards(Arc<Inner>);
 
@@ -130,7 +130,7 @@ impl Shards {
         self.0.config.election.lease_duration
     }
 
-    /// The term that this host has of a shard, unless it is over or was told to end.
+    /// The term that this host has of a shard, unless it is over or is ending.
     #[must_use]
     pub fn term(&self, shard: usize) -> Option<Leadership> {
         let term = self.0.terms.get(shard)?.borrow().clone();

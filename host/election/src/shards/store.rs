@@ -6,7 +6,7 @@ use pilothouse_client::{
     ApiResource, Client, DeleteParams, Error, ListParams, Preconditions, RetryPolicy, WatchEvent,
     WatchParams, WriteParams,
 };
-use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_object::{Object, ObjectKey};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
@@ -16,7 +16,7 @@ use super::lease::{HostState, ShardLease};
 use super::machine::{Answer, Request};
 use super::names::LeaseNames;
 use crate::config::ConfigError;
-use crate::lease_lock::{failed, put, stored};
+use crate::lease_lock::{failed, key_of, leases, put, stored};
 use crate::lock::LockError;
 
 /// Annotation of a host's Lease: what the host says of itself.
@@ -49,19 +49,9 @@ impl LeaseStore {
         times: (Duration, Duration),
         runtime: &Handle,
     ) -> Result<Self, ConfigError> {
-        let wrong = |field, reason: String| ConfigError {
-            field,
-            reason,
-            remedy: "name the Lease as NAMESPACE/NAME, as default/pilothouse".to_owned(),
-        };
-        if namespace.is_empty() {
-            return Err(wrong("namespace", "it is empty".to_owned()));
-        }
         // The longest name; an identity ends in a UUID of 36 letters.
         let longest = names.host(&"0".repeat(36));
-        ObjectKey::new(Some(namespace), &longest)
-            .map_err(|error| wrong("name", format!("{namespace:?} and {:?}: {error}", names.group())))?;
-        let kind = Gvk::new("coordination.k8s.io", "v1", "Lease");
+        key_of(namespace, &longest, names.group())?;
         let (lease_duration, retry_period) = times;
         Ok(Self {
             // As for the Lease of an election: nothing else delays a renewal, and the task itself tries again.
@@ -70,7 +60,7 @@ impl LeaseStore {
                 .without_rate_limit()
                 .with_retry_policy(RetryPolicy::none())
                 .with_connections_on(runtime),
-            resource: ApiResource::new(kind, "leases", true),
+            resource: leases(),
             namespace: namespace.to_owned(),
             names,
             lease_duration,

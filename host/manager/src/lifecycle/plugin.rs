@@ -563,16 +563,6 @@ impl Plugin {
         self.state.update(LifecycleState::release)
     }
 
-    /// Whether an operator has paused the plugin.
-    pub(crate) fn is_paused(&self) -> bool {
-        self.state.is_paused()
-    }
-
-    /// Whether the plugin is in quarantine.
-    pub(crate) fn is_quarantined(&self) -> bool {
-        self.state.is_quarantined()
-    }
-
     /// Whether the last call for a key faulted.
     pub(crate) fn is_failing(&self, kind: CallKind, key: &ObjectKey) -> bool {
         self.state.is_failing(kind, key)

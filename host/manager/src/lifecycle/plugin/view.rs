@@ -27,6 +27,16 @@ fn time(at: Instant) -> Option<String> {
 }
 
 impl Plugin {
+    /// Whether an operator has paused the plugin.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.state.is_paused()
+    }
+
+    /// Whether the plugin is in quarantine.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.state.is_quarantined()
+    }
+
     /// The plugin as `/plugins` shows it.
     pub(crate) fn status(&self) -> PluginStatus {
         let view = self.state.view();
