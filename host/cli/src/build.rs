@@ -82,7 +82,9 @@ impl Build {
         let to = match &self.out {
             None => project.folder.clone(),
             Some(out) => {
-                fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
+                fs::create_dir_all(out).with_context(|| {
+                    format!("--out: cannot make {}; name a directory that can be written", out.display())
+                })?;
                 // Before the component: a host that watches the directory runs it with its manifest at once.
                 put_manifests(&project, out)?;
                 out.clone()
@@ -122,7 +124,8 @@ pub(crate) async fn build_crate(
     let report = cargo_build::build(request, Log::to_stderr()).await;
     let how = cargo_build::built(&report);
     let folder = shown(&project.folder);
-    let component = report.component.with_context(|| format!("{folder}: no component was built"))?;
+    let component =
+        report.component.with_context(|| format!("{folder}: no component was built; the reason is above"))?;
     Ok(Built { component, how })
 }
 

@@ -260,7 +260,8 @@ fn warn_of_idle_ttl(idle_ttl: u64) {
 
 fn read_limits(path: &Path) -> Result<HostLimits> {
     let shown = path.display().to_string();
-    let text = std::fs::read(path).with_context(|| format!("--limits: {shown} cannot be read"))?;
+    let text = std::fs::read(path)
+        .with_context(|| format!("--limits: {shown} cannot be read; name a YAML file of limits"))?;
     HostLimits::parse(&text, &shown).map_err(|e| anyhow!("--limits: {shown}: {e}"))
 }
 

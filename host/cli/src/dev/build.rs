@@ -135,7 +135,10 @@ async fn run(request: &BuildRequest, progress: &mut Progress<'_>) -> Result<Path
     group.0 = None;
     match component {
         Some(component) if status.success() => Ok(component),
-        _ if status.success() => Err(anyhow!("cargo built no component of {}", manifest.display())),
+        _ if status.success() => Err(anyhow!(
+            "cargo built no component of {}; write crate-type = [\"cdylib\"] below [lib] there",
+            manifest.display()
+        )),
         _ => Err(anyhow!(
             "{}",
             status.code().map_or_else(|| status.to_string(), |code| format!("cargo ended with code {code}"))

@@ -237,7 +237,9 @@ impl Dev {
             ..ClientOptions::default()
         };
         let client = Client::new(options.clone()).await?;
-        let version = client.discovery().server_version().await.context("the cluster does not answer")?;
+        let version = client.discovery().server_version().await.with_context(|| {
+            format!("the cluster {} does not answer; check --kubeconfig and --context", client.server())
+        })?;
         let (server, version) = (client.server(), version.git_version);
         let text =
             format!("cluster {server}, {version}: plugins read and write there, with your permissions");
