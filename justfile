@@ -28,6 +28,10 @@ test:
 full seed=`od -An -N4 -tu4 /dev/urandom | tr -d ' '`:
     PILOTHOUSE_FULL=1 PILOTHOUSE_SEED={{seed}} PROPTEST_RNG_SEED={{seed}} PILOTHOUSE_STEPS=20000 cargo test --workspace --no-fail-fast
 
+# On kube-apiserver of an older minor version, which has its `tests/controlplane/go-MINOR.mod`: lists and watches, apply, election, both ways to install.
+versions minor="1.35":
+    PILOTHOUSE_FULL=1 PILOTHOUSE_KUBERNETES={{minor}} cargo test -p pilothouse-tests --no-fail-fast --test e2e --test slow --test peers -- --skip on_the_development_server controlplane:: restarts_and_compactions a_list_whose_pages a_plugin_applies_and_hears_of_conflicts leader_election:: the_documented_installation a_release_is_installed
+
 # Figures of docs/benchmarks.md with the profile that is shipped, of `all` or by the name of the benchmark: cache, client, contract, events, fleet, isolation, languages, narrow, recorder, rest, road, server, workqueue.
 bench name *args:
     cargo bench --workspace --profile dist --bench {{ if name == "all" { "'*'" } else { name } }} -- {{args}}
