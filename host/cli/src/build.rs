@@ -14,9 +14,9 @@ use crate::dev::cargo::Package;
 use crate::dev::folder::shared_target;
 use crate::dev::log::Log;
 use crate::dev::projects::{self, Project, Source};
-use crate::hosting::Signals;
 use crate::no_wasi;
 use crate::output::{print, shown, size};
+use crate::signals::Signals;
 
 const EXAMPLES: &str = "Examples:
   # The plugin crate in this folder: its component is put beside its Cargo.toml

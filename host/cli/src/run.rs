@@ -17,13 +17,14 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::audit::AuditArgs;
 use crate::election::LeaderElectionArgs;
-use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, default_cache_dir};
+use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, default_cache_dir};
 use crate::keeping::Keeping;
 use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
 use crate::plugin_objects;
 use crate::record::RecordArgs;
 use crate::runtimes::{Threads, on_runtimes};
+use crate::signals::Signals;
 #[cfg(feature = "traces")]
 use crate::traces::TraceArgs;
 

@@ -42,9 +42,10 @@ use self::log::{Log, Tone, counted, spell};
 use self::objects::Objects;
 use self::projects::Found;
 use self::workshop::Workshop;
-use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals};
+use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions};
 use crate::record::RecordArgs;
 use crate::runtimes::{Threads, on_runtimes};
+use crate::signals::Signals;
 
 /// How long calls under way may go on at the end.
 const GRACE: Duration = Duration::from_secs(5);
