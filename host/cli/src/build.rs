@@ -169,8 +169,9 @@ fn put(path: &Path, content: &[u8]) -> Result<()> {
         // Hidden files of a plugin directory are ignored.
         let mut file = tempfile::Builder::new().prefix(".pilothouse-").tempfile_in(folder)?;
         file.write_all(content)?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        file.as_file().set_permissions(mode)?;
+        // A temporary file is its owner's alone.
+        #[cfg(unix)]
+        file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
         file.persist(path).map_err(|error| error.error)
     };
     write().map(drop).with_context(|| format!("writing {}", path.display()))

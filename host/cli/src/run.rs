@@ -156,6 +156,7 @@ impl Run {
     pub(crate) fn main(self) -> Result<()> {
         // The allocator asks for huge pages, and a heap of small objects then keeps some 10 MB that it does not need, idle, and
         // twice that after a list. Children inherit it; where it is refused, that is all there is to it.
+        #[cfg(target_os = "linux")]
         let _ = rustix::thread::disable_transparent_huge_pages(true);
         let log = RecentLog::default();
         start_log(self.log_format, &log)?;

@@ -96,9 +96,10 @@ impl New {
         }
         // An empty one gives way.
         let _ = fs::remove_dir(&absolute);
-        fs::set_permissions(staging.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-            .and_then(|()| fs::rename(staging.path(), &absolute))
-            .with_context(|| format!("creating {}", absolute.display()))?;
+        // A temporary folder is its owner's alone.
+        #[cfg(unix)]
+        fs::set_permissions(staging.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        fs::rename(staging.path(), &absolute).with_context(|| format!("creating {}", absolute.display()))?;
         // It was moved away.
         drop(staging.keep());
         let (world, _) = self.world.parts();
