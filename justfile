@@ -1,4 +1,4 @@
-# Each recipe but `check` is one plain command line: it can be typed without just.
+# Each recipe but `check` and `check-target` is one plain command line: it can be typed without just.
 
 # Format, lints and docs, as CI runs them.
 check:
@@ -11,6 +11,19 @@ check:
     for crate in guests/Cargo.toml examples/*/Cargo.toml; do CARGO_TARGET_DIR=target/guests cargo clippy --manifest-path $crate --workspace --release --target wasm32-wasip2 -- -D warnings || exit 1; done
     test -z "$(cd tests && gofmt -l controlplane clientgo peers/clientgo)"
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# Windows: what `check-target` checks.
+check-windows: (check-target "x86_64-pc-windows-gnu")
+
+# macOS: what `check-target` checks.
+check-macos: (check-target "aarch64-apple-darwin")
+
+# The crates that plugin authors compile for their own machine: the SDK, plugins with their tests, and the check of the toolchain. They have no C code, so no linker and no C compiler for the target is needed; nothing runs.
+check-target target:
+    rustup target add {{target}}
+    cargo check -p pilothouse-toolchain --target {{target}}
+    CARGO_TARGET_DIR=target/guests cargo check --manifest-path guests/Cargo.toml -p pilothouse-sdk --lib --tests --target {{target}}
+    for crate in guests/kube/Cargo.toml examples/*/Cargo.toml; do CARGO_TARGET_DIR=target/guests cargo check --manifest-path $crate --tests --target {{target}} || exit 1; done
 
 # Tier 0: the crates by themselves. No Go, no component is built.
 unit:
@@ -27,6 +40,10 @@ test:
 # Before an issue is resolved: everything at full length, with a random seed unless one is given.
 full seed=`od -An -N4 -tu4 /dev/urandom | tr -d ' '`:
     PILOTHOUSE_FULL=1 PILOTHOUSE_SEED={{seed}} PROPTEST_RNG_SEED={{seed}} PILOTHOUSE_STEPS=20000 cargo test --workspace --no-fail-fast
+
+# On kube-apiserver of an older minor version, which has its `tests/controlplane/go-MINOR.mod`: lists and watches, apply, election, both ways to install.
+versions minor="1.35":
+    PILOTHOUSE_FULL=1 PILOTHOUSE_KUBERNETES={{minor}} cargo test -p pilothouse-tests --no-fail-fast --test e2e --test slow --test peers -- --skip on_the_development_server controlplane:: restarts_and_compactions a_list_whose_pages a_plugin_applies_and_hears_of_conflicts leader_election:: the_documented_installation a_release_is_installed
 
 # Figures of docs/benchmarks.md with the profile that is shipped, of `all` or by the name of the benchmark: cache, client, contract, events, fleet, isolation, languages, narrow, recorder, rest, road, server, workqueue.
 bench name *args:

@@ -21,6 +21,7 @@ pub mod cli;
 pub mod clientgo;
 pub mod cluster;
 pub mod controlplane;
+pub mod counted_maps;
 pub mod dev;
 pub mod examples;
 pub mod fleet;

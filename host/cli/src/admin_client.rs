@@ -40,11 +40,17 @@ impl AdminArgs {
         let address = self.admin.trim_start_matches("http://").trim_end_matches('/');
         let mut request = Request::get(path).header(HOST, address);
         if let Some(file) = &self.token_file {
-            let token = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+            let token = std::fs::read_to_string(file).with_context(|| {
+                format!(
+                    "--token-file: {} cannot be read; name the file with the host's token",
+                    file.display()
+                )
+            })?;
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
         }
         let request = request.body(Empty::<Bytes>::new());
-        let request = request.with_context(|| format!("address {address:?}"))?;
+        let request = request
+            .with_context(|| format!("--admin: {address:?} is no address; name one as {DEFAULT_LISTEN}"))?;
         let ask = async {
             let (mut sender, connection) =
                 http1::handshake(TokioIo::new(TcpStream::connect(address).await?)).await?;

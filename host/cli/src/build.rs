@@ -14,9 +14,9 @@ use crate::dev::cargo::Package;
 use crate::dev::folder::shared_target;
 use crate::dev::log::Log;
 use crate::dev::projects::{self, Project, Source};
-use crate::hosting::Signals;
 use crate::no_wasi;
 use crate::output::{print, shown, size};
+use crate::signals::Signals;
 
 const EXAMPLES: &str = "Examples:
   # The plugin crate in this folder: its component is put beside its Cargo.toml
@@ -82,7 +82,9 @@ impl Build {
         let to = match &self.out {
             None => project.folder.clone(),
             Some(out) => {
-                fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
+                fs::create_dir_all(out).with_context(|| {
+                    format!("--out: cannot make {}; name a directory that can be written", out.display())
+                })?;
                 // Before the component: a host that watches the directory runs it with its manifest at once.
                 put_manifests(&project, out)?;
                 out.clone()
@@ -122,7 +124,8 @@ pub(crate) async fn build_crate(
     let report = cargo_build::build(request, Log::to_stderr()).await;
     let how = cargo_build::built(&report);
     let folder = shown(&project.folder);
-    let component = report.component.with_context(|| format!("{folder}: no component was built"))?;
+    let component =
+        report.component.with_context(|| format!("{folder}: no component was built; the reason is above"))?;
     Ok(Built { component, how })
 }
 
@@ -166,8 +169,9 @@ fn put(path: &Path, content: &[u8]) -> Result<()> {
         // Hidden files of a plugin directory are ignored.
         let mut file = tempfile::Builder::new().prefix(".pilothouse-").tempfile_in(folder)?;
         file.write_all(content)?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        file.as_file().set_permissions(mode)?;
+        // A temporary file is its owner's alone.
+        #[cfg(unix)]
+        file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
         file.persist(path).map_err(|error| error.error)
     };
     write().map(drop).with_context(|| format!("writing {}", path.display()))

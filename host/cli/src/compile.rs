@@ -89,7 +89,8 @@ fn components(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             components.push(path.clone());
             continue;
         }
-        let entries = fs::read_dir(path).with_context(|| format!("reading {}", path.display()))?;
+        let entries = fs::read_dir(path)
+            .with_context(|| format!("{} cannot be read; name a directory of components", path.display()))?;
         let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         found.retain(|path| {
             let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));

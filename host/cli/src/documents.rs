@@ -1,6 +1,8 @@
-//! The commands in the documents exist: those of `pilothouse` are parsed, and what `cargo` is to build is looked up.
+//! The commands in the documents exist: those of `pilothouse` are parsed, and what `cargo` is to build is looked up. All
+//! commands are in the documents.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::process::Command;
 
 use clap::CommandFactory as _;
@@ -81,6 +83,32 @@ fn the_help_of_every_command_has_examples_and_they_are_parsed() {
             assert!(name == "pilothouse" || example.first() == Some(&name), "{name}: {example:?}");
         }
     }
+}
+
+#[test]
+fn the_page_of_commands_has_every_command_and_synopses_have_all_their_flags() {
+    let page = fs::read_to_string(repository().join("docs/cli.md")).unwrap();
+    let cli = Cli::command();
+    let mut synopses = 0;
+    for command in cli.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let name = command.get_name();
+        assert!(page.contains(&format!("\n| `pilothouse {name}` | ")), "{name} has no row");
+        let Some((_, section)) = page.split_once(&format!("\n## `pilothouse {name}`\n\n```\n")) else {
+            continue;
+        };
+        synopses += 1;
+        let (synopsis, _) = section.split_once("```").unwrap();
+        let words = synopsis.split(|c: char| !(c.is_alphanumeric() || c == '-'));
+        let mut written: BTreeSet<String> =
+            words.filter(|word| word.starts_with('-')).map(str::to_owned).collect();
+        for flag in command.get_arguments().filter(|arg| arg.get_long().is_some()) {
+            let long = flag.get_long().map(|long| format!("--{long}"));
+            let mut forms = long.into_iter().chain(flag.get_short().map(|short| format!("-{short}")));
+            assert!(forms.any(|form| written.remove(&form)), "{name}: {flag} is not in {synopsis}");
+        }
+        assert!(written.is_empty(), "{name} has no {written:?}");
+    }
+    assert!(synopses > 5, "only {synopses} synopses were found");
 }
 
 #[test]

@@ -75,7 +75,10 @@ impl Events {
                     Some(Ok(WatchEvent::Bookmark { .. })) => {}
                     // Changes were missed: a new list has them.
                     Some(Err(error)) if error.is_expired() => break,
-                    Some(Err(error)) => return Err(error).context("watching events"),
+                    Some(Err(error)) => {
+                        return Err(error)
+                            .context("watching Events, which needs the permission `watch` on events");
+                    }
                     None => break,
                 }
             }
@@ -101,8 +104,10 @@ impl Printer {
     ) -> Result<String> {
         let mut keep = |event: Object| self.wants(&event).then_some(event);
         let params = ListParams::default();
-        let list =
-            client.list_all_with(resource, namespace, &params, &mut keep).await.context("listing events")?;
+        let list = client.list_all_with(resource, namespace, &params, &mut keep).await;
+        let list = list.context(
+            "listing Events, which needs the permission `list` on events; --namespace asks for one namespace",
+        )?;
         let mut events = list.items;
         events.sort_by_cached_key(|event| last_seen(event).map(|time| time.parse::<Timestamp>().ok()));
         // What is gone meanwhile is not remembered any longer.

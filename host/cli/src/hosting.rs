@@ -13,37 +13,17 @@ use pilothouse_manager::admin::AdminOptions;
 use pilothouse_manager::{Manager, ManagerOptions, Metrics, PluginThreads, admin};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::election::ElectionOptions;
 use crate::membership::{Membership, PreparedMembership};
 use crate::own_pod::OwnPod;
 use crate::runtimes::Threads;
+use crate::signals::Signals;
 use crate::worker;
 
 /// Where the admin endpoints listen unless told otherwise.
 pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
-
-/// SIGTERM and SIGINT, caught from the moment this is made.
-pub(crate) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    pub(crate) fn catch() -> Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    /// Waits for the next of either. Cancel-safe.
-    pub(crate) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-}
 
 /// How a host is started.
 pub(crate) struct HostingOptions {

@@ -42,6 +42,7 @@ mod record;
 mod replay;
 mod run;
 mod runtimes;
+mod signals;
 mod status;
 mod table;
 mod top;

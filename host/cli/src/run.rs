@@ -17,13 +17,14 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::audit::AuditArgs;
 use crate::election::LeaderElectionArgs;
-use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, default_cache_dir};
+use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, default_cache_dir};
 use crate::keeping::Keeping;
 use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
 use crate::plugin_objects;
 use crate::record::RecordArgs;
 use crate::runtimes::{Threads, on_runtimes};
+use crate::signals::Signals;
 #[cfg(feature = "traces")]
 use crate::traces::TraceArgs;
 
@@ -155,6 +156,7 @@ impl Run {
     pub(crate) fn main(self) -> Result<()> {
         // The allocator asks for huge pages, and a heap of small objects then keeps some 10 MB that it does not need, idle, and
         // twice that after a list. Children inherit it; where it is refused, that is all there is to it.
+        #[cfg(target_os = "linux")]
         let _ = rustix::thread::disable_transparent_huge_pages(true);
         let log = RecentLog::default();
         start_log(self.log_format, &log)?;
@@ -260,7 +262,8 @@ fn warn_of_idle_ttl(idle_ttl: u64) {
 
 fn read_limits(path: &Path) -> Result<HostLimits> {
     let shown = path.display().to_string();
-    let text = std::fs::read(path).with_context(|| format!("--limits: {shown} cannot be read"))?;
+    let text = std::fs::read(path)
+        .with_context(|| format!("--limits: {shown} cannot be read; name a YAML file of limits"))?;
     HostLimits::parse(&text, &shown).map_err(|e| anyhow!("--limits: {shown}: {e}"))
 }
 

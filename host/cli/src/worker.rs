@@ -11,8 +11,19 @@ pub(crate) const COMMAND: &str = "__compile";
 
 /// Compiles in processes of this program's own.
 pub(crate) fn compiler() -> Compiler {
-    // Also when the file was replaced since the start.
-    Compiler::Worker { program: PathBuf::from("/proc/self/exe"), args: vec![COMMAND.to_owned()] }
+    Compiler::Worker { program: own_program(), args: vec![COMMAND.to_owned()] }
+}
+
+/// The running program, also when its file was replaced since the start.
+#[cfg(target_os = "linux")]
+fn own_program() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
+}
+
+/// The file of the running program; where the system does not tell, that on the PATH.
+#[cfg(not(target_os = "linux"))]
+fn own_program() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| PathBuf::from("pilothouse"))
 }
 
 #[derive(Args)]

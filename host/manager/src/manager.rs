@@ -162,7 +162,7 @@ impl Manager {
             let this = manager.clone();
             let writer = StatusWriter {
                 table: objects.table(),
-                client: manager.0.loader.client.clone(),
+                sink: manager.0.loader.client.clone(),
                 election: manager.0.host.election.clone(),
             };
             manager.0.tasks.spawn_on(

@@ -3,6 +3,7 @@
 //!
 //! Tests run on tokio's paused clock, where a sleep ends as soon as no task can run: [`settle`] is such a sleep.
 
+pub(crate) mod dev_server;
 pub(crate) mod panics;
 
 mod fake_guest;

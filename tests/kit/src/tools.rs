@@ -208,6 +208,15 @@ mod tests {
     }
 
     #[test]
+    fn mounts_are_permitted_if_unshare_can_make_them() {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = |name: &str| find(name, &path).unwrap();
+        assert_eq!(check_mounts(&program("true")), Ok(()));
+        let refused = check_mounts(&program("false")).unwrap_err();
+        assert!(refused.starts_with("mounts are not permitted"), "{refused}");
+    }
+
+    #[test]
     fn a_go_that_is_too_old_is_not_used() {
         for (text, usable) in
             [("go1.25.9", false), ("go1.26.0", true), ("go1.26rc1", true), ("go2.0", true), ("devel", false)]

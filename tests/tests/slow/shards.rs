@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::audit::{self, Audit};
 use pilothouse_tests::controlplane::Server;
+use pilothouse_tests::counted_maps::{self, CountedMaps};
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines;
 use pilothouse_tests::plugins::{self, Manifest};
@@ -244,8 +245,6 @@ const MEMBERS: usize = 3;
 const NAMESPACE: &str = "shards-cut";
 /// How long there is trouble.
 const TROUBLE: Duration = Duration::from_secs(600);
-const COUNT: &str = "key-counter.example.com/count";
-const KEYS_OF: &str = "key-counter.example.com/keys";
 
 fn counter(number: usize) -> String {
     format!("counter-{number}")
@@ -271,9 +270,7 @@ impl Member {
         let host = Host::start(self.options.clone())?;
         for number in 0..COUNTERS {
             let namespace = format!("{NAMESPACE}-{number}");
-            let verbs = ["get", "list", "watch", "create", "patch"];
-            let manifest = Manifest::new(&counter(number)).grant(&["configmaps"], &verbs, &[&namespace]);
-            let manifest = manifest.grant(&["events"], &["create"], &[&namespace]);
+            let manifest = counted_maps::manifest(&counter(number), &namespace);
             host.install(&counter(number), &guests::wasm("key-counter")?, Some(&manifest.to_string()))?;
         }
         self.host = Some(host);
@@ -327,23 +324,12 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
     let mut members: Vec<Member> =
         (0..MEMBERS).map(|number| Member::new(audit.plane(), number)).collect::<Result<_>>()?;
     let mut seed = full::seed(11)?;
-    let mut written: BTreeMap<(usize, u64), usize> = BTreeMap::new();
+    let mut maps = CountedMaps::default();
     let began = Instant::now();
     let (mut next_trouble, mut troubles) = (began + SOON / 2, BTreeMap::<&str, usize>::new());
     while began.elapsed() < TROUBLE {
         let (number, key) = (usize::try_from(random(&mut seed, COUNTERS as u64))?, random(&mut seed, KEYS));
-        let (namespace, name) = (format!("{NAMESPACE}-{number}"), format!("map-{key}"));
-        let entries = written.entry((number, key)).or_insert(0);
-        *entries += 1;
-        let data = json!({format!("e{entries}"): "x"});
-        if *entries == 1 {
-            let metadata = json!({"namespace": namespace, "name": name, "labels": {COUNT: "true"}});
-            cluster.create(
-                &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}),
-            )?;
-        } else {
-            cluster.merge("v1/ConfigMap", &namespace, &name, &json!({"data": data}))?;
-        }
+        maps.add_entry(&cluster, &format!("{NAMESPACE}-{number}"), &format!("map-{key}"))?;
         std::thread::sleep(Duration::from_millis(50));
         if Instant::now() < next_trouble {
             continue;
@@ -380,11 +366,11 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
     let healed = Instant::now();
     let first = members[0].host.as_ref().context("no host")?;
     first.wait_for("all keys to be counted", 2 * SOON, || {
-        let lost = lost(&cluster, &written)?;
+        let lost = maps.miscounted(&cluster)?;
         ensure!(lost.is_empty(), "not counted: {lost:?}");
         Ok(true)
     })?;
-    eprintln!("{} keys are right {:?} after the trouble; {troubles:?}", written.len(), healed.elapsed());
+    eprintln!("{} keys are right {:?} after the trouble; {troubles:?}", maps.count(), healed.elapsed());
     let refused: f64 = members
         .iter()
         .filter_map(|member| member.host.as_ref()?.metrics().ok()?.sum("pilothouse_late_writes_total", &[]))
@@ -403,23 +389,6 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
     }
     ensure!(seen.late.is_empty(), "writes while another host had the shard: {:#?}", seen.late);
     Ok(())
-}
-
-/// The ConfigMaps whose entries are not counted right.
-fn lost(cluster: &Cluster, written: &BTreeMap<(usize, u64), usize>) -> Result<Vec<String>> {
-    let mut lost = Vec::new();
-    for number in 0..COUNTERS {
-        for map in cluster.list("v1/ConfigMap", &format!("{NAMESPACE}-{number}"))? {
-            let name = map["metadata"]["name"].as_str().unwrap_or_default();
-            let Some(key) = name.strip_prefix("map-").and_then(|key| key.parse().ok()) else { continue };
-            let entries = written.get(&(number, key)).copied().unwrap_or_default();
-            let counted = map["metadata"]["annotations"][KEYS_OF].as_str().and_then(|text| text.parse().ok());
-            if counted != Some(entries) {
-                lost.push(format!("{number}/{name}: {entries}, {}", map["metadata"]["annotations"]));
-            }
-        }
-    }
-    Ok(lost)
 }
 
 /// What the API server has seen.

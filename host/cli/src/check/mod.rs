@@ -70,7 +70,8 @@ impl Check {
     async fn check(self) -> Result<()> {
         let subject = Subject::find(&self.file, self.config.as_deref())?;
         let scratch = tempfile::Builder::new().prefix("pilothouse-check-").tempdir();
-        let scratch = scratch.context("making a folder for the machine code")?;
+        let scratch = scratch
+            .context("making a folder for the machine code; set TMPDIR to a folder that can be written")?;
         let mut report = Report {
             component: shown(&subject.path).to_string(),
             component_bytes: subject.wasm.len(),

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow};
 use pilothouse_toolchain::{TARGET_WITHOUT_WASI, ensure_target};
+#[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
@@ -135,7 +136,10 @@ async fn run(request: &BuildRequest, progress: &mut Progress<'_>) -> Result<Path
     group.0 = None;
     match component {
         Some(component) if status.success() => Ok(component),
-        _ if status.success() => Err(anyhow!("cargo built no component of {}", manifest.display())),
+        _ if status.success() => Err(anyhow!(
+            "cargo built no component of {}; write crate-type = [\"cdylib\"] below [lib] there",
+            manifest.display()
+        )),
         _ => Err(anyhow!(
             "{}",
             status.code().map_or_else(|| status.to_string(), |code| format!("cargo ended with code {code}"))
@@ -146,6 +150,7 @@ async fn run(request: &BuildRequest, progress: &mut Progress<'_>) -> Result<Path
 /// Starts a command as the head of a process group of its own, with pipes for its output.
 fn spawn(mut command: Command) -> io::Result<(Child, Group)> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let child = tokio::process::Command::from(command).spawn()?;
     let group = Group::of(&child);
@@ -175,22 +180,35 @@ async fn next(lines: &mut Lines, line: &mut Vec<u8>) -> bool {
     lines.read_until(b'\n', line).await.is_ok_and(|read| read > 0)
 }
 
-/// The processes of a build.
-struct Group(Option<Pid>);
+/// The processes of a build, by the number of the first one.
+struct Group(Option<u32>);
 
 impl Group {
     fn of(child: &Child) -> Self {
-        Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
+        Self(child.id())
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if let Some(group) = self.0 {
+        if let Some(first) = self.0 {
             // Cargo and rustc can be killed at any moment: they do not trust what they find half done.
-            let _ = kill_process_group(group, Signal::KILL);
+            kill_all(first);
         }
     }
+}
+
+#[cfg(unix)]
+fn kill_all(first: u32) {
+    if let Some(group) = i32::try_from(first).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// The processes that a process has started are known to `taskkill` alone.
+#[cfg(windows)]
+fn kill_all(first: u32) {
+    let _ = Command::new("taskkill").args(["/T", "/F", "/PID", &first.to_string()]).output();
 }
 
 /// A message of Cargo, as far as it matters here.

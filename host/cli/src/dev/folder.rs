@@ -15,7 +15,6 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -125,11 +124,28 @@ fn put(folder: &Path, path: &Path, content: &[u8], mode: u32) -> Result<()> {
     let write = || {
         // One that a killed process left has its own mode.
         let _ = fs::remove_file(&incoming);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&incoming)?;
+        let mut file = new_file(mode).open(&incoming)?;
         file.write_all(content)?;
         fs::rename(&incoming, path)
     };
     write().with_context(|| format!("writing {}", path.display()))
+}
+
+/// How a file is made that must not be there yet, with its mode.
+#[cfg(unix)]
+fn new_file(mode: u32) -> fs::OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    options
+}
+
+/// How a file is made that must not be there yet. Who may read it is inherited from the folder.
+#[cfg(not(unix))]
+fn new_file(_: u32) -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    options
 }
 
 #[cfg(test)]

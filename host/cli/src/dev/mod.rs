@@ -42,9 +42,10 @@ use self::log::{Log, Tone, counted, spell};
 use self::objects::Objects;
 use self::projects::Found;
 use self::workshop::Workshop;
-use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals};
+use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions};
 use crate::record::RecordArgs;
 use crate::runtimes::{Threads, on_runtimes};
+use crate::signals::Signals;
 
 /// How long calls under way may go on at the end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -237,7 +238,9 @@ impl Dev {
             ..ClientOptions::default()
         };
         let client = Client::new(options.clone()).await?;
-        let version = client.discovery().server_version().await.context("the cluster does not answer")?;
+        let version = client.discovery().server_version().await.with_context(|| {
+            format!("the cluster {} does not answer; check --kubeconfig and --context", client.server())
+        })?;
         let (server, version) = (client.server(), version.git_version);
         let text =
             format!("cluster {server}, {version}: plugins read and write there, with your permissions");

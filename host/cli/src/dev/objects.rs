@@ -23,7 +23,9 @@ impl Objects {
     /// Applies the objects of a file or of the files of a folder, and watches them.
     pub(crate) fn start(path: &Path, server: &DevServer, log: &Log) -> Result<Self> {
         // As the log names it below; the watch compares paths as they are.
-        let path = path.canonicalize().with_context(|| format!("reading {}", path.display()))?;
+        let path = path.canonicalize().with_context(|| {
+            format!("--objects: {} cannot be read; name a YAML file or a folder of them", path.display())
+        })?;
         let root = if path.is_dir() { Root::Objects(path.clone()) } else { Root::File(path.clone()) };
         // Before they are applied: a change in between is applied again.
         let watch = Watch::start(BTreeSet::from([root]), log.clone())?;

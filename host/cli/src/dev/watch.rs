@@ -9,8 +9,8 @@
 //! interest, each only says that a look is worth while. Called by [`super::workshop`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self as signals, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -120,7 +120,7 @@ struct FolderWatcher {
     signal: Sender<Signal>,
     watcher: Option<RecommendedWatcher>,
     /// Each with what identifies it: another folder may have taken the path.
-    watched: BTreeMap<PathBuf, (u64, u64)>,
+    watched: BTreeMap<PathBuf, Identity>,
     log: Log,
     warned: bool,
 }
@@ -162,7 +162,7 @@ impl FolderWatcher {
         let mut new = false;
         for folder in folders {
             // One that went meanwhile shows at the next look.
-            let Ok(there) = std::fs::metadata(folder).map(|metadata| (metadata.dev(), metadata.ino())) else {
+            let Ok(there) = identity(folder) else {
                 continue;
             };
             if self.watched.get(folder) == Some(&there) {
@@ -205,10 +205,26 @@ fn matters(kind: &EventKind) -> bool {
     }
 }
 
+/// What differs between a folder and another one that was made in its place.
+#[cfg(unix)]
+type Identity = (u64, u64);
+#[cfg(not(unix))]
+type Identity = SystemTime;
+
+#[cfg(unix)]
+fn identity(folder: &Path) -> io::Result<Identity> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(folder).map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(folder: &Path) -> io::Result<Identity> {
+    std::fs::metadata(folder)?.created()
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use super::*;
     use crate::dev::log::testing::Written;

@@ -18,8 +18,8 @@ use pilothouse_engine::{Code, Engine, EngineOptions, LoadError};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::hosting::Signals;
 use crate::log_filter::log_filter;
+use crate::signals::Signals;
 use crate::worker;
 
 /// Instances that live at the same time.

@@ -81,10 +81,13 @@ impl New {
             std::path::absolute(&folder).with_context(|| format!("{}: no such path", folder.display()))?;
         let parent = absolute.parent().context("the root folder cannot be made")?;
         check_absent(&absolute)?;
-        fs::create_dir_all(parent).with_context(|| format!("creating {}", parent.display()))?;
+        fs::create_dir_all(parent)
+            .with_context(|| format!("creating {}; name another folder with --dir", parent.display()))?;
         // Made beside its place and moved there, so that it is whole or not there.
         let staging = tempfile::Builder::new().prefix(".pilothouse-new-").tempdir_in(parent);
-        let staging = staging.with_context(|| format!("creating a folder in {}", parent.display()))?;
+        let staging = staging.with_context(|| {
+            format!("creating a folder in {}; name another folder with --dir", parent.display())
+        })?;
         for (path, text) in self.files() {
             write(&staging.path().join(path), &text)?;
         }
@@ -93,9 +96,10 @@ impl New {
         }
         // An empty one gives way.
         let _ = fs::remove_dir(&absolute);
-        fs::set_permissions(staging.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-            .and_then(|()| fs::rename(staging.path(), &absolute))
-            .with_context(|| format!("creating {}", absolute.display()))?;
+        // A temporary folder is its owner's alone.
+        #[cfg(unix)]
+        fs::set_permissions(staging.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        fs::rename(staging.path(), &absolute).with_context(|| format!("creating {}", absolute.display()))?;
         // It was moved away.
         drop(staging.keep());
         let (world, _) = self.world.parts();

@@ -17,8 +17,8 @@ use tokio::time::sleep;
 use self::rates::{Column, Rates, rates};
 use self::screen::{Quit, Screen};
 use crate::admin_client::{AdminArgs, NOT_A_HOST};
-use crate::hosting::Signals;
 use crate::output;
+use crate::signals::Signals;
 use crate::table::printable;
 
 const EXAMPLES: &str = "Examples:

@@ -2,4 +2,5 @@
 
 mod model;
 mod rules;
+mod session;
 mod simulation;

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::testing::settle;
 
-struct Cluster {
-    server: FakeControllerSource,
-    source: PluginObjects,
+pub(super) struct Cluster {
+    pub(super) server: FakeControllerSource,
+    pub(super) source: PluginObjects,
     _folder: tempfile::TempDir,
 }
 
 impl Cluster {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let server = FakeControllerSource::new(plugins());
         let of = server.clone();
         let factory = SharedInformerFactory::new(
@@ -30,7 +30,7 @@ impl Cluster {
     }
 
     /// What is reported by now.
-    fn changes(&mut self) -> Vec<String> {
+    pub(super) fn changes(&mut self) -> Vec<String> {
         let mut lines: Vec<String> = self.source.take().iter().map(line).collect();
         lines.sort();
         lines
@@ -52,7 +52,7 @@ fn line(change: &ObjectChange) -> String {
 }
 
 /// A Plugin of a namespace with this depth of its queue and this status.
-fn plugin(namespace: &str, depth: u32, generation: i64, status: &Value) -> Value {
+pub(super) fn plugin(namespace: &str, depth: u32, generation: i64, status: &Value) -> Value {
     json!({
         "metadata": {"generation": generation, "labels": {"team": "x"}},
         "spec": {

@@ -33,14 +33,25 @@ struct Written {
     not_before: Instant,
 }
 
+/// What takes statuses: the API server.
+pub(crate) trait StatusSink: Send + Sync {
+    /// Applies the status of the Plugin with this UID.
+    fn apply(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        status: &Value,
+    ) -> impl Future<Output = pilothouse_client::Result<()>> + Send;
+}
+
 /// Writes statuses.
-pub(crate) struct StatusWriter {
+pub(crate) struct StatusWriter<S> {
     pub(crate) table: PluginTable,
-    pub(crate) client: Client,
+    pub(crate) sink: S,
     pub(crate) election: LeaderElection,
 }
 
-impl StatusWriter {
+impl<S: StatusSink> StatusWriter<S> {
     /// Writes until it is dropped. `view` says how the plugin of a name fares.
     pub(crate) async fn run(self, view: impl Fn(&str) -> PluginView + Send + Sync) {
         let mut written = HashMap::new();
@@ -77,7 +88,7 @@ impl StatusWriter {
             if !self.election.has(name) {
                 continue;
             }
-            let last = match self.write(&key, object.uid(), &status).await {
+            let last = match self.sink.apply(&key, object.uid(), &status).await {
                 Ok(()) => Written { based_on: version, not_before: Instant::now() + SPACING },
                 Err(error) => {
                     // It is deleted, or another one of its name was made: the cache shows it soon.
@@ -95,8 +106,10 @@ impl StatusWriter {
         }
         written.retain(|name, _| admissions.iter().any(|(other, _)| other == name));
     }
+}
 
-    async fn write(&self, key: &ObjectKey, uid: &str, status: &Value) -> pilothouse_client::Result<()> {
+impl StatusSink for Client {
+    async fn apply(&self, key: &ObjectKey, uid: &str, status: &Value) -> pilothouse_client::Result<()> {
         let resource = plugins();
         // With the UID it is a conflict where another Plugin of the name was made meanwhile.
         let body = json!({
@@ -112,7 +125,7 @@ impl StatusWriter {
             field_manager: Some(MANAGER.to_owned()),
             ..WriteParams::default()
         };
-        self.client.patch(&resource, key, patch, &params).await.map(drop)
+        self.patch(&resource, key, patch, &params).await.map(drop)
     }
 }
 
@@ -132,3 +145,6 @@ fn status_of(object: &Object) -> Value {
     // The cache has JSON from the API server; of anything else the server tells what is wrong with the write.
     serde_json::from_slice(object.bytes()).map_or(Value::Null, |parts: Parts| parts.status)
 }
+
+#[cfg(test)]
+mod tests;

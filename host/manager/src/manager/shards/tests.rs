@@ -3,14 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_client::{ApiResource, Client, ClientOptions, Patch, WriteParams};
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_election::{LeaderElectionConfig, Shards, ShardsConfig};
-use pilothouse_object::Gvk;
-use pilothouse_testkit::poll::SOON;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::*;
 use crate::leader_election::LeaderElection;
@@ -18,19 +15,7 @@ use crate::manager::ManagerOptions;
 use crate::manager::tests::Host;
 use crate::observe::status::PluginState;
 use crate::testing::FakeComponent;
-
-async fn until(what: &str, holds: impl Fn() -> bool) {
-    let waiting = async {
-        while !holds() {
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(SOON, waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
-}
-
-async fn client(server: &DevServer) -> Client {
-    Client::new(ClientOptions { server: Some(server.url()), ..ClientOptions::default() }).await.unwrap()
-}
+use crate::testing::dev_server::{client, take_shard, until};
 
 /// A host that shares plugins in one shard, with leases of two seconds.
 async fn host(server: &DevServer) -> (Host, Shards) {
@@ -51,14 +36,6 @@ async fn host(server: &DevServer) -> (Host, Shards) {
 
 fn current(host: &Host) -> Arc<Plugin> {
     host.manager.find("p").expect("a plugin")
-}
-
-/// Writes another holder into the Lease of the shard, who does not live.
-async fn take_shard(server: &DevServer) {
-    let leases = ApiResource::new(Gvk::new("coordination.k8s.io", "v1", "Lease"), "leases", true);
-    let patch = Patch::Merge(br#"{"spec":{"holderIdentity":"nobody"}}"#);
-    let key = "default/hosts-shard-0".parse().unwrap();
-    client(server).await.patch(&leases, &key, patch, &WriteParams::default()).await.unwrap();
 }
 
 #[tokio::test]
