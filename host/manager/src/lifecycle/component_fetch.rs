@@ -76,7 +76,10 @@ impl ComponentFetcher {
         if blocking(move || store.has(&of, &digest)).await? {
             return Ok(());
         }
-        let turns = if matches!(remote, RemoteComponent::Url(_)) { &self.urls } else { &self.objects };
+        let turns = match remote {
+            RemoteComponent::ConfigMap(_) | RemoteComponent::Secret(_) => &self.objects,
+            RemoteComponent::Url(_) | RemoteComponent::Oci(_) => &self.urls,
+        };
         let _turn = turns.acquire().await.map_err(|error| error.to_string())?;
         let store = Arc::clone(&self.store);
         let incoming = blocking(move || store.incoming()).await?;
@@ -95,6 +98,11 @@ impl ComponentFetcher {
                 let user_agent = user_agent(&files.manifest);
                 let take = |bytes: &[u8]| incoming.write(bytes);
                 download(&url.to_string(), hosts.clone(), user_agent, &self.work, take).await?;
+            }
+            RemoteComponent::Oci(_) => {
+                return Err(
+                    "this host was built without OCI registries; build it with the feature `oci`".to_owned()
+                );
             }
         }
         let (store, digest, namespace) =
