@@ -97,7 +97,7 @@ impl ComponentFetcher {
                 )?;
                 let user_agent = user_agent(&files.manifest);
                 let take = |bytes: &[u8]| incoming.write(bytes);
-                download(&url.to_string(), hosts.clone(), user_agent, &self.work, take).await?;
+                download(&url.to_string(), hosts.clone(), user_agent, self.work.clone(), take).await?;
             }
             RemoteComponent::Oci(_) => {
                 return Err(
