@@ -56,7 +56,7 @@ pub use manifest::{
     ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectEntry, ObjectReference, OciComponent,
     OnReload, Position, RemoteComponent, Source,
 };
-pub use oci_reference::{OciReference, OciRepository};
+pub use oci_reference::{OciReference, OciRepository, is_digest};
 pub use outgoing_hosts::{Host, OutgoingHost, OutgoingHostError, OutgoingHosts, split_port};
 pub use plural::guess_plural;
 pub use printable::printable;

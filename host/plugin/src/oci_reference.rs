@@ -62,8 +62,7 @@ impl OciRepository {
     /// # Errors
     /// The reason.
     pub fn at(self, digest: &str) -> Result<OciReference, &'static str> {
-        let hex = digest.strip_prefix("sha256:").unwrap_or_default();
-        if hex.len() != 64 || !hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        if !is_digest(digest) {
             return Err("its digest is not sha256: and 64 lower-case digits");
         }
         Ok(OciReference { repository: self, digest: digest.to_owned() })
@@ -120,6 +119,13 @@ fn strip_scheme(text: &str) -> Result<&str, &'static str> {
         return Err("it is longer than 512 bytes");
     }
     text.strip_prefix(SCHEME).ok_or("it does not begin with oci://")
+}
+
+/// Whether a text is `sha256:` and 64 lower-case hexadecimal digits, as registries name content.
+#[must_use]
+pub fn is_digest(text: &str) -> bool {
+    let hex = text.strip_prefix("sha256:").unwrap_or_default();
+    hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Whether a text is a part of a repository's name between two slashes.
