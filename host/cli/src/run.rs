@@ -177,10 +177,10 @@ impl Run {
             log: Some(log),
         };
         let cache_dir = self.cache_dir.map_or_else(default_cache_dir, Ok)?;
-        let objects = (!self.plugins_from_cluster.is_empty()).then(|| PluginObjectsOptions {
-            namespaces: plugin_objects::namespaces(self.plugins_from_cluster),
-            components: cache_dir.join("components"),
-            component_hosts: self.component_hosts.into_iter().collect(),
+        let objects = (!self.plugins_from_cluster.is_empty()).then(|| {
+            let namespaces = plugin_objects::namespaces(self.plugins_from_cluster);
+            let hosts = self.component_hosts.into_iter().collect();
+            PluginObjectsOptions::new(namespaces, cache_dir.join("components"), hosts)
         });
         #[cfg(feature = "traces")]
         let (traces, exporting) = self.traces.start(&threads.work)?.unzip();

@@ -86,11 +86,11 @@ impl Artifact {
                 // A long list is that of a container image.
                 [first, .., last] if layers.len() > 4 => {
                     format!(
-                        "none of the {} layers of the artifact, {first} to {last}, is {digest}",
+                        "none of the {} layers of the artifact, {first:?} to {last:?}, is {digest}",
                         layers.len()
                     )
                 }
-                layers => format!("the artifact has {} and not {digest}", layers.join(", ")),
+                layers => format!("the artifact has {layers:?} and not {digest}"),
             })
         })
     }
