@@ -37,6 +37,8 @@ mod no_wasi;
 mod output;
 mod own_pod;
 mod plugin_objects;
+#[cfg(feature = "dev")]
+mod put;
 mod rbac;
 mod record;
 mod replay;
