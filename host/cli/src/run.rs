@@ -20,6 +20,8 @@ use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, default_cache_dir};
 use crate::keeping::Keeping;
 use crate::log_filter::log_filter;
+#[cfg(feature = "oci")]
+use crate::oci::signatures::SignatureArgs;
 use crate::own_pod::OwnPod;
 use crate::plugin_objects;
 use crate::record::RecordArgs;
@@ -102,7 +104,7 @@ pub(crate) struct Run {
     /// Take a plugin directory that other users may write, as a mounted ConfigMap
     #[arg(long)]
     allow_writable_plugins: bool,
-    /// Hosts from which the components of Plugins are fetched, as HOST[:PORT] for HTTPS or http://HOST[:PORT], separated by
+    /// Hosts from which the components of Plugins are fetched, also registries, as HOST[:PORT] for HTTPS or http://HOST[:PORT], separated by
     /// commas [default: none]
     #[arg(
         long,
@@ -134,6 +136,9 @@ pub(crate) struct Run {
     record: RecordArgs,
     #[command(flatten)]
     audit: AuditArgs,
+    #[cfg(feature = "oci")]
+    #[command(flatten)]
+    signatures: SignatureArgs,
     #[cfg(feature = "traces")]
     #[command(flatten)]
     traces: TraceArgs,
@@ -182,6 +187,11 @@ impl Run {
             let hosts = self.component_hosts.into_iter().collect();
             PluginObjectsOptions::new(namespaces, cache_dir.join("components"), hosts)
         });
+        #[cfg(feature = "oci")]
+        let objects = match objects {
+            Some(objects) => Some(PluginObjectsOptions { signatures: self.signatures.policy()?, ..objects }),
+            None => None,
+        };
         #[cfg(feature = "traces")]
         let (traces, exporting) = self.traces.start(&threads.work)?.unzip();
         #[cfg(not(feature = "traces"))]

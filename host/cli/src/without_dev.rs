@@ -5,7 +5,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 
 /// The subcommands that the feature `dev` brings.
-const SUBCOMMANDS: [&str; 5] = ["build", "check", "dev", "new", "test"];
+const SUBCOMMANDS: [&str; 6] = ["build", "check", "dev", "new", "sbom", "test"];
 
 /// Adds to the error of an unknown subcommand how to get it, if a build with the feature `dev` has it.
 pub(crate) fn explain(mut error: Error) -> Error {
