@@ -29,6 +29,13 @@ pub const CONTROLPLANE: GoProgram =
 /// Helm.
 pub const HELM: GoProgram = GoProgram { name: "helm", cost: "about three minutes" };
 
+/// The registry of the project Distribution.
+pub const REGISTRY: GoProgram = GoProgram { name: "registry", cost: "some minutes" };
+
+/// cosign.
+pub const COSIGN: GoProgram =
+    GoProgram { name: "cosign", cost: "some minutes and a gigabyte of Go's caches" };
+
 impl GoProgram {
     /// The path of the binary. Builds it unless a binary of the same sources exists.
     ///
