@@ -47,7 +47,7 @@ impl SignatureKeys {
         let before = self.points.len();
         for key in SubjectPublicKeyInfoDer::pem_slice_iter(pem) {
             let key = key.map_err(|error| refused(&format!("it is no PEM ({error})")))?;
-            let point = key.as_ref().strip_prefix(P256.as_slice()).filter(|point| point.len() == POINT);
+            let point = key.strip_prefix(P256.as_slice()).filter(|point| point.len() == POINT);
             let point = point.ok_or_else(|| refused("it has a key that is not ECDSA on the curve P-256"))?;
             self.points.insert(point.to_vec());
         }
