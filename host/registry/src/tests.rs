@@ -238,6 +238,35 @@ async fn each_host_is_one_of_the_list_and_a_login_that_is_missing_is_named() {
 }
 
 #[tokio::test]
+async fn a_registry_with_tls_leads_nowhere_without() {
+    let entries = ["r.example", "http://r.example", "http://other.example"];
+    let registry = Registry::new(RegistryOptions {
+        repository: OciRepository::parse_tagged("oci://r.example/web").unwrap().0,
+        hosts: entries.map(|entry| ComponentHost::parse(entry).unwrap()).into_iter().collect(),
+        login: None,
+        login_from: "the test",
+        user_agent: "test".to_owned(),
+        time: Duration::from_secs(60),
+        runtime: Handle::current(),
+    });
+    let registry = registry.unwrap();
+    let from = registry.url("manifests/v1").unwrap();
+    assert_eq!(from.to_string(), "https://r.example/v2/web/manifests/v1");
+    for (location, wanted) in [
+        ("/v2/web/blobs/1?x", Some("https://r.example/v2/web/blobs/1?x")),
+        ("https://storage.example/1", Some("https://storage.example/1")),
+        ("http://r.example/1", None),
+        ("http://other.example/1", None),
+        ("//other.example/1", None),
+        ("https://user@other.example/1", None),
+        ("1", None),
+    ] {
+        let url = registry.resolve(&from, location).map(|url| url.to_string());
+        assert_eq!(url.ok().as_deref(), wanted, "{location}");
+    }
+}
+
+#[tokio::test]
 async fn content_is_that_of_its_digest_and_size() {
     let test = TestRegistry::start().await;
     let manifest = push(&test, None).await.digest;

@@ -217,7 +217,7 @@ fn bytes_of(holder: Holder, object: &[u8], key: &str) -> Result<Vec<u8>, String>
     let entries = entries.unwrap_or_default();
     let text = entries.get(key).ok_or_else(|| {
         format!(
-            "{field} has no such key; create the object with `kubectl create … --from-file={key}=FILE.wasm`"
+            "{field} has no such key; create the object with `kubectl create … --from-file={key}=FILE`"
         )
     })?;
     BASE64_STANDARD.decode(text).map_err(|_| format!("{field} has no base64 there; create the object again"))
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(bytes_of(Holder::ConfigMap, object, "a").unwrap(), [3, 4]);
         let error = |holder, key| bytes_of(holder, object, key).unwrap_err();
         assert!(error(Holder::ConfigMap, "text").starts_with("binaryData has no such key"));
-        assert!(error(Holder::Secret, "b").contains("--from-file=b=FILE.wasm"));
+        assert!(error(Holder::Secret, "b").contains("--from-file=b=FILE`"));
         assert_eq!(
             error(Holder::ConfigMap, "bad"),
             "binaryData has no base64 there; create the object again"
