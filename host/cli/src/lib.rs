@@ -30,6 +30,7 @@ mod log_events;
 mod log_filter;
 mod man;
 mod membership;
+mod missing_features;
 #[cfg(feature = "dev")]
 mod new;
 #[cfg(feature = "dev")]
@@ -53,8 +54,6 @@ mod table;
 mod top;
 #[cfg(feature = "traces")]
 mod traces;
-#[cfg(any(test, not(feature = "dev")))]
-mod without_dev;
 mod worker;
 mod yaml;
 
@@ -147,14 +146,8 @@ enum Command {
     Worker(worker::Worker),
 }
 
-#[cfg(feature = "dev")]
 fn parse() -> Cli {
-    Cli::parse()
-}
-
-#[cfg(not(feature = "dev"))]
-fn parse() -> Cli {
-    Cli::try_parse().unwrap_or_else(|error| without_dev::explain(error).exit())
+    Cli::try_parse().unwrap_or_else(|error| missing_features::explain(error).exit())
 }
 
 /// Runs the command of the process's command line; a failure is on standard error.
