@@ -127,7 +127,7 @@ fn pushed_and_run() -> Result<()> {
         error.contains("the registry asks for a login; name one in spec.source.pullSecret")
     })?;
     cluster.merge(KIND, SHOP, "noop", &json!({"spec": {"source": {"pullSecret": "login"}}}))?;
-    let running = plugins::wait_running(&host, &name)?;
+    let running = plugins::wait_running(&host, NAME)?;
     ensure!(running.digest == text(&source, "digest")?, "{running:?}");
     cluster.delete(KIND, SHOP, "noop")
 }
