@@ -170,6 +170,7 @@ fn document(metadata: &Metadata, manifest: &std::path::Path, digest: Option<&str
             dependencies.filter_map(|dependency| packages.get(dependency.pkg.as_str()).copied()).collect();
         let mut names: Vec<String> = dependencies.iter().map(|dependency| dependency.reference()).collect();
         names.sort();
+        names.dedup();
         linked.insert(package.reference(), (package, names));
         open.extend(dependencies);
     }
