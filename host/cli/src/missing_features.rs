@@ -16,12 +16,13 @@ pub(crate) fn explain(mut error: Error) -> Error {
     let name = name.split([' ', '=']).next().unwrap_or_default();
     let tip = if DEV.contains(&name) {
         format!(
-            "this build is for clusters and has no `{name}`; build one that has it from the source: cargo build --release -p pilothouse"
+            "this build is for clusters and has no `{name}`; build one that has it from the source: cargo build --release \
+             -p pilothouse"
         )
     } else if OCI.contains(&name) {
         format!(
-            "this build has no `{name}`, which is of the feature `oci`; build one that has it from the source: cargo build --release \
-             -p pilothouse --features oci"
+            "this build has no `{name}`, which is of the feature `oci`; build one that has it from the source: \
+             cargo build --release -p pilothouse --features oci"
         )
     } else {
         return error;

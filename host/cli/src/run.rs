@@ -104,8 +104,8 @@ pub(crate) struct Run {
     /// Take a plugin directory that other users may write, as a mounted ConfigMap
     #[arg(long)]
     allow_writable_plugins: bool,
-    /// Hosts from which the components of Plugins are fetched, also registries, as HOST[:PORT] for HTTPS or http://HOST[:PORT], separated by
-    /// commas [default: none]
+    /// Hosts from which the components of Plugins are fetched, with registries and where they send to, as HOST[:PORT] for HTTPS
+    /// or http://HOST[:PORT], separated by commas [default: none]
     #[arg(
         long,
         value_name = "HOSTS",
