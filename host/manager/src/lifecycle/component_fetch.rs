@@ -216,9 +216,7 @@ fn bytes_of(holder: Holder, object: &[u8], key: &str) -> Result<Vec<u8>, String>
     };
     let entries = entries.unwrap_or_default();
     let text = entries.get(key).ok_or_else(|| {
-        format!(
-            "{field} has no such key; create the object with `kubectl create … --from-file={key}=FILE`"
-        )
+        format!("{field} has no such key; create the object with `kubectl create … --from-file={key}=FILE`")
     })?;
     BASE64_STANDARD.decode(text).map_err(|_| format!("{field} has no base64 there; create the object again"))
 }
