@@ -41,6 +41,13 @@ pub const CONTROLPLANE: GoProgram = GoProgram {
 /// Helm.
 pub const HELM: GoProgram = GoProgram { name: "helm", cost: "about three minutes", choice: None };
 
+/// The registry of the project Distribution.
+pub const REGISTRY: GoProgram = GoProgram { name: "registry", cost: "some minutes" };
+
+/// cosign.
+pub const COSIGN: GoProgram =
+    GoProgram { name: "cosign", cost: "some minutes and a gigabyte of Go's caches" };
+
 impl GoProgram {
     /// The path of the binary. Builds it unless a binary of the same sources exists.
     ///

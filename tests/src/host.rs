@@ -18,7 +18,7 @@ use crate::http::{self, Response};
 use crate::metrics::Metrics;
 use crate::poll::{self, Outcome};
 use crate::process::{Output, Process, Stream};
-use crate::{Signal, paths};
+use crate::{Signal, full, paths};
 
 /// Time limit until the host has printed its admin address.
 const START: Duration = Duration::from_secs(60);
@@ -260,7 +260,10 @@ fn build() -> anyhow::Result<PathBuf> {
     // Cargo's lock lets one test process build at a time. The build includes the tests, so that shared crates have the
     // same features as in them and are not compiled twice.
     let packages = ["--package", "pilothouse", "--package", "pilothouse-tests", "--bin", "pilothouse"];
-    let args = [&["--manifest-path", manifest, "--profile", &profile], packages.as_slice()].concat();
+    // For the tests of registries, which run at full length alone.
+    let features = full::or_sample(&["--features", "pilothouse/oci"][..], &[]);
+    let args =
+        [&["--manifest-path", manifest, "--profile", &profile], packages.as_slice(), features].concat();
     let artifacts = cargo::build(Build::Native, &args, &paths::target())?;
     let named = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "pilothouse");
     match artifacts.executables.into_iter().find(named) {

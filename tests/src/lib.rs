@@ -39,6 +39,7 @@ pub mod opensearch;
 pub mod plugins;
 pub mod proxy;
 pub mod rbac;
+pub mod registry;
 pub mod rest;
 pub mod sample_controller;
 pub mod sequence;

@@ -1,7 +1,6 @@
 //! `pilothouse build`: builds the component of one plugin crate, as `pilothouse dev` does, and puts it where it is wanted.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -16,6 +15,7 @@ use crate::dev::log::Log;
 use crate::dev::projects::{self, Project, Source};
 use crate::no_wasi;
 use crate::output::{print, shown, size};
+use crate::put::put;
 use crate::signals::Signals;
 
 const EXAMPLES: &str = "Examples:
@@ -156,25 +156,6 @@ fn put_manifests(project: &Project, out: &Path) -> Result<()> {
         bail!("{broken}");
     }
     paired.manifests.iter().try_for_each(|manifest| put(&out.join(&manifest.file), &manifest.content))
-}
-
-/// Writes a file by renaming, so that a host which watches the directory sees it whole. One that would not change is left as
-/// it is.
-fn put(path: &Path, content: &[u8]) -> Result<()> {
-    if fs::read(path).is_ok_and(|present| present == content) {
-        return Ok(());
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || {
-        // Hidden files of a plugin directory are ignored.
-        let mut file = tempfile::Builder::new().prefix(".pilothouse-").tempfile_in(folder)?;
-        file.write_all(content)?;
-        // A temporary file is its owner's alone.
-        #[cfg(unix)]
-        file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-        file.persist(path).map_err(|error| error.error)
-    };
-    write().map(drop).with_context(|| format!("writing {}", path.display()))
 }
 
 #[cfg(test)]

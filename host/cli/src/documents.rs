@@ -12,6 +12,9 @@ use serde::Deserialize;
 
 use crate::Cli;
 
+/// Subcommands and flags of the feature `oci`.
+const OF_OCI: [&str; 4] = ["push", "pull", "--signatures", "--signature-key"];
+
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -54,6 +57,9 @@ fn every_pilothouse_command_in_the_documents_is_parsed() {
     let mut seen = BTreeSet::new();
     for (document, command) in commands().unwrap() {
         let Some(args) = of_pilothouse(&command) else { continue };
+        if cfg!(not(feature = "oci")) && args.iter().any(|word| OF_OCI.contains(word)) {
+            continue;
+        }
         let parsed = Cli::command().try_get_matches_from(["pilothouse"].iter().chain(&args));
         assert!(parsed.is_ok(), "{document}: {command}: {}", parsed.unwrap_err());
         seen.extend(args.first().map(|name| (*name).to_owned()));

@@ -30,26 +30,31 @@ mod log_events;
 mod log_filter;
 mod man;
 mod membership;
+mod missing_features;
 #[cfg(feature = "dev")]
 mod new;
 #[cfg(feature = "dev")]
 mod no_wasi;
+#[cfg(feature = "oci")]
+mod oci;
 mod output;
 mod own_pod;
 mod plugin_objects;
+#[cfg(any(feature = "dev", feature = "oci"))]
+mod put;
 mod rbac;
 mod record;
 mod replay;
 mod run;
 mod runtimes;
+#[cfg(feature = "dev")]
+mod sbom;
 mod signals;
 mod status;
 mod table;
 mod top;
 #[cfg(feature = "traces")]
 mod traces;
-#[cfg(any(test, not(feature = "dev")))]
-mod without_dev;
 mod worker;
 mod yaml;
 
@@ -106,6 +111,9 @@ enum Command {
     /// Check a component: what it is, what it asks for, what it costs, and whether a host takes it.
     Check(check::Check),
     #[cfg(feature = "dev")]
+    /// Print the software bill of materials of a plugin crate.
+    Sbom(sbom::Sbom),
+    #[cfg(feature = "dev")]
     /// Test a plugin with objects and expected results in YAML files.
     Test(fixtures::Test),
     /// Print the CustomResourceDefinitions of a component, or that of Plugins.
@@ -122,6 +130,12 @@ enum Command {
     Compile(compile::Compile),
     /// Run the recorded calls of a plugin again, against a component, and show the first difference.
     Replay(replay::Replay),
+    #[cfg(feature = "oci")]
+    /// Push a component to an OCI registry.
+    Push(oci::push::Push),
+    #[cfg(feature = "oci")]
+    /// Fetch a component from an OCI registry, for a plugin directory.
+    Pull(oci::pull::Pull),
     /// Print the least RBAC permissions of a host that runs the plugins of a directory.
     Rbac(rbac::Rbac),
     /// Print a script with which a shell completes commands and flags.
@@ -133,14 +147,8 @@ enum Command {
     Worker(worker::Worker),
 }
 
-#[cfg(feature = "dev")]
 fn parse() -> Cli {
-    Cli::parse()
-}
-
-#[cfg(not(feature = "dev"))]
-fn parse() -> Cli {
-    Cli::try_parse().unwrap_or_else(|error| without_dev::explain(error).exit())
+    Cli::try_parse().unwrap_or_else(|error| missing_features::explain(error).exit())
 }
 
 /// Runs the command of the process's command line; a failure is on standard error.
@@ -157,12 +165,18 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "dev")]
         Command::Check(check) => check.main(),
         #[cfg(feature = "dev")]
+        Command::Sbom(sbom) => sbom.main(),
+        #[cfg(feature = "dev")]
         Command::Test(test) => test.main(),
         Command::Events(events) => events.main(),
         Command::Run(run) => run.main(),
         Command::Status(status) => status.main(),
         Command::Top(top) => top.main(),
         Command::Compile(compile) => compile.main(),
+        #[cfg(feature = "oci")]
+        Command::Push(push) => push.main(),
+        #[cfg(feature = "oci")]
+        Command::Pull(pull) => pull.main(),
         Command::Rbac(rbac) => rbac.main(),
         Command::Completions(completions) => completions.main(&Cli::command()),
         Command::Man(man) => man.main(&Cli::command()),

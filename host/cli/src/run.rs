@@ -20,6 +20,8 @@ use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, default_cache_dir};
 use crate::keeping::Keeping;
 use crate::log_filter::log_filter;
+#[cfg(feature = "oci")]
+use crate::oci::signatures::SignatureArgs;
 use crate::own_pod::OwnPod;
 use crate::plugin_objects;
 use crate::record::RecordArgs;
@@ -103,8 +105,8 @@ pub(crate) struct Run {
     /// Take a plugin directory that other users may write, as a mounted ConfigMap
     #[arg(long)]
     allow_writable_plugins: bool,
-    /// Hosts from which the components of Plugins are fetched, as HOST[:PORT] for HTTPS or http://HOST[:PORT], separated by
-    /// commas [default: none]
+    /// Hosts from which the components of Plugins are fetched, with registries and where they send to, as HOST[:PORT] for HTTPS
+    /// or http://HOST[:PORT], separated by commas [default: none]
     #[arg(
         long,
         value_name = "HOSTS",
@@ -135,6 +137,9 @@ pub(crate) struct Run {
     record: RecordArgs,
     #[command(flatten)]
     audit: AuditArgs,
+    #[cfg(feature = "oci")]
+    #[command(flatten)]
+    signatures: SignatureArgs,
     #[cfg(feature = "traces")]
     #[command(flatten)]
     traces: TraceArgs,
@@ -179,11 +184,16 @@ impl Run {
             log: Some(log),
         };
         let cache_dir = self.cache_dir.map_or_else(default_cache_dir, Ok)?;
-        let objects = (!self.plugins_from_cluster.is_empty()).then(|| PluginObjectsOptions {
-            namespaces: plugin_objects::namespaces(self.plugins_from_cluster),
-            components: cache_dir.join("components"),
-            component_hosts: self.component_hosts.into_iter().collect(),
+        let objects = (!self.plugins_from_cluster.is_empty()).then(|| {
+            let namespaces = plugin_objects::namespaces(self.plugins_from_cluster);
+            let hosts = self.component_hosts.into_iter().collect();
+            PluginObjectsOptions::new(namespaces, cache_dir.join("components"), hosts)
         });
+        #[cfg(feature = "oci")]
+        let objects = match objects {
+            Some(objects) => Some(PluginObjectsOptions { signatures: self.signatures.policy()?, ..objects }),
+            None => None,
+        };
         #[cfg(feature = "traces")]
         let (traces, exporting) = self.traces.start(&threads.work)?.unzip();
         #[cfg(not(feature = "traces"))]

@@ -52,3 +52,15 @@ fn traces_are_not_in_the_default_binary() {
         assert!(!all.contains(name), "{name} is in the binary without the feature `traces`");
     }
 }
+
+#[test]
+fn registries_are_in_the_binary_with_their_feature_alone() {
+    let (default, with) = (crates(&[]), crates(&["--features", "oci"]));
+    for name in ["pilothouse-registry", "http-auth"] {
+        assert!(!default.contains(name), "{name} is in the binary without the feature `oci`");
+        assert!(with.contains(name), "{name} is not in the binary with the feature `oci`");
+    }
+    // A second implementation of anything that the host has would be one more to trust.
+    let more: Vec<&String> = with.difference(&default).collect();
+    assert_eq!(more, ["http-auth", "pilothouse-registry"]);
+}

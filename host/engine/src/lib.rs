@@ -51,8 +51,8 @@ pub use host::{
     System, SystemImports, VersionMatch, WaitFuture,
 };
 pub use http::{
-    HttpClient, HttpClientOptions, HttpFailure, HttpObserver, HttpResult, ResolveFuture, Resolver,
-    SystemResolver, download,
+    HostClient, HostResponse, HttpClient, HttpClientOptions, HttpFailure, HttpObserver, HttpResult,
+    ResolveFuture, Resolver, SystemResolver, download,
 };
 pub use instance::{CallStart, Event, Failure, Instance, Outcome, Request};
 pub use reasons::ReasonSet;

@@ -35,6 +35,8 @@ pub use dispatch::reasons::Reasons;
 pub use dispatch::worker::RECONCILES;
 pub use imports::guest_events::PLUGIN_ANNOTATION;
 pub use leader_election::LeaderElection;
+#[cfg(feature = "oci")]
+pub use lifecycle::component_fetch::SignaturePolicy;
 pub use lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 pub use lifecycle::plugin_objects::PluginObjectsOptions;
 pub use manager::{Manager, ManagerOptions, PluginThreads, StartError};

@@ -41,7 +41,7 @@ use crate::lifecycle::directory::Directory;
 use crate::lifecycle::load::Loader;
 use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::lifecycle::plugin_objects::writer::StatusWriter;
-use crate::lifecycle::plugin_objects::{PluginObjects, PluginObjectsOptions, PluginTable};
+use crate::lifecycle::plugin_objects::{PluginObjects, PluginTable};
 use crate::lifecycle::schedules::Schedules;
 use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::sources::Sources;
@@ -147,11 +147,11 @@ impl Manager {
         let watched = |path| Directory::within(path, options.directory, ceilings.clone());
         let mut directory = options.plugins.clone().map(watched).transpose()?;
         let (mut objects, mut store) = (None, None);
-        if let Some(PluginObjectsOptions { namespaces, components, .. }) = &options.objects {
-            let components = ComponentStore::open(components.clone()).map_err(StartError::Components)?;
-            let components = Arc::new(components);
+        if let Some(options) = &options.objects {
+            let components = Arc::new(options.open_store().map_err(StartError::Components)?);
             store = Some(Arc::clone(&components));
-            objects = Some(PluginObjects::start(&factory, namespaces.as_ref(), ceilings, components)?);
+            objects =
+                Some(PluginObjects::start(&factory, options.namespaces.as_ref(), ceilings, components)?);
         }
         let manager = Self::new(options, Arc::new(engine), client, factory, metrics, threads, store).await;
         let this = manager.clone();
@@ -242,9 +242,9 @@ impl Manager {
         let asker = AskServer::new(&client, Arc::clone(factory.availability()));
         let reviews = AccessReviews::new(Arc::new(asker));
         let availability = Arc::clone(factory.availability());
-        let component_hosts = options.objects.map(|objects| objects.component_hosts).unwrap_or_default();
-        let fetcher =
-            store.map(|store| ComponentFetcher::new(client.clone(), store, component_hosts, work.clone()));
+        let fetched = options.objects.zip(store);
+        let fetcher = fetched
+            .map(|(objects, store)| ComponentFetcher::new(client.clone(), store, objects, work.clone()));
         let loader = Loader {
             sources: SharedSources::new(
                 client.clone(),

@@ -59,6 +59,25 @@ impl ComponentUrl {
         });
         Ok(Self { text: text.to_owned(), scheme, host: Host::parse(host)?, port })
     }
+
+    /// Host and port, as the URL has them.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        let rest = split_scheme(&self.text).map_or("", |(_, rest)| rest);
+        rest.split(['/', '?']).next().unwrap_or_default()
+    }
+
+    /// Whether what is sent there is encrypted.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.scheme == Scheme::Https
+    }
+
+    /// Whether both URLs have the same scheme, host and port.
+    #[must_use]
+    pub fn has_origin_of(&self, other: &Self) -> bool {
+        (self.scheme, &self.host, self.port) == (other.scheme, &other.host, other.port)
+    }
 }
 
 impl fmt::Display for ComponentUrl {

@@ -14,6 +14,7 @@
 //! | [`watchable`](Unwatchable) | which objects informers show, by a description and grants |
 //! | [`limits`](Limits), [`outgoing hosts`](OutgoingHosts), [`world`](World) | bounds on calls, hosts that may be called, the exports of a component |
 //! | [`allow lists`](AllowLists), [`component hosts`](ComponentHosts) | what the operator of a host lets manifests name |
+//! | [`OCI references`](OciReference) | artifacts in registries |
 //! | [`yaml`] | YAML to types, with positions in the errors |
 //! | [`directory`] | files to plugins: which files belong together, which have settled, and which have changed |
 //!
@@ -29,6 +30,7 @@ mod duration;
 mod grants;
 mod limits;
 mod manifest;
+mod oci_reference;
 mod outgoing_hosts;
 mod plural;
 mod printable;
@@ -51,9 +53,10 @@ pub use limits::{
     BOUNDS, Bound, Ceilings, DataLimits, DescriptorLimits, HostLimits, Limits, PluginLimits, Unit,
 };
 pub use manifest::{
-    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectEntry, ObjectReference, OnReload, Position,
-    RemoteComponent, Source,
+    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectEntry, ObjectReference, OciComponent,
+    OnReload, Position, RemoteComponent, Source,
 };
+pub use oci_reference::{OciReference, OciRepository, is_digest};
 pub use outgoing_hosts::{Host, OutgoingHost, OutgoingHostError, OutgoingHosts, split_port};
 pub use plural::guess_plural;
 pub use printable::printable;

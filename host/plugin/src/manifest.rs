@@ -22,7 +22,7 @@ use self::config_from::ConfigFromText;
 pub use self::config_from::{ConfigFrom, ObjectReference};
 pub use self::error::{ManifestError, Position};
 use self::source::{Home, SourceText};
-pub use self::source::{ObjectEntry, RemoteComponent, Source};
+pub use self::source::{ObjectEntry, OciComponent, RemoteComponent, Source};
 use crate::grants::Rule;
 use crate::limits::{AskedLimits, Ceilings, PluginLimits};
 use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError, OutgoingHosts};

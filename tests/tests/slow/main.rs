@@ -10,6 +10,7 @@ mod install_helm;
 mod leader_election;
 mod other_languages;
 mod other_workspaces;
+mod registry;
 mod rolling_upgrade;
 mod server_faults;
 mod service_accounts;

@@ -1,32 +1,16 @@
-//! [`download`]: a GET of the host itself, with the checks and bounds of the requests of plugins: the address that is checked is
-//! the one that is connected to, no redirect is followed, and the answer has a maximum size.
+//! [`download`]: a GET of the host itself, through its [`HostClient`].
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Uri};
-use http_body_util::{BodyExt as _, Empty};
+use http::Request;
 use pilothouse_plugin::OutgoingHosts;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
-use super::client::{ExchangeLimits, HttpClient, HttpClientOptions, HttpObserver, HttpResult, RequestError};
-use super::resolve::SystemResolver;
+use super::host_client::HostClient;
 
 /// The time of the whole exchange: 16 MiB at a third of a megabyte a second.
-const DEADLINE: Duration = Duration::from_secs(60);
-/// Requests of one client a second. It makes one.
-const QPS: f64 = 1.0;
-
-/// Nobody counts the requests of the host.
-struct Uncounted;
-
-impl HttpObserver for Uncounted {
-    fn request(&self, _: HttpResult) {}
-    fn moved(&self, _: u64, _: u64) {}
-}
+const TIME: Duration = Duration::from_secs(60);
 
 /// Fetches what is at a URL of one of these hosts, and hands it to `take` piece by piece. It may have 16 MiB and take a minute.
 /// Connections are tasks on `runtime`.
@@ -37,53 +21,21 @@ pub async fn download(
     url: &str,
     hosts: OutgoingHosts,
     user_agent: String,
-    runtime: &Handle,
-    mut take: impl FnMut(&[u8]) -> Result<(), String>,
+    runtime: Handle,
+    take: impl FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<(), String> {
-    let client = HttpClient::new(HttpClientOptions {
-        plugin: "a component".into(),
-        hosts,
-        qps: QPS,
-        user_agent,
-        resolver: Arc::new(SystemResolver),
-        runtime: runtime.clone(),
-        observer: Arc::new(Uncounted),
-    });
-    let uri: Uri = url.parse().map_err(|error| format!("it is no URL: {error}"))?;
-    let body: WasiBody = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
-    let mut request = Request::new(body);
-    *request.uri_mut() = uri;
-    let to = client.check(&request).map_err(|refused| reason(&refused))?;
-    let limits = ExchangeLimits::new(RequestOptions::default(), Instant::now() + DEADLINE);
-    // The body of the request ends with it, and is empty.
-    let lives = Arc::new(());
-    let answer = client.send(to, request, limits, Arc::downgrade(&lives)).await;
-    let answer = answer.map_err(|failed| reason(&failed))?;
-    if !answer.status().is_success() {
-        let is_redirect = answer.status().is_redirection();
-        let remedy =
-            if is_redirect { "; redirects are not followed: name the URL that it leads to" } else { "" };
-        return Err(format!("the server answered {}{remedy}", answer.status()));
+    let request = Request::get(url).body(Bytes::new()).map_err(|error| format!("it is no URL: {error}"))?;
+    let response = HostClient::new(user_agent, TIME, runtime).send(request, hosts).await?;
+    let status = response.status();
+    if !status.is_success() {
+        let remedy = if status.is_redirection() {
+            "; redirects are not followed: name the URL that it leads to"
+        } else {
+            ""
+        };
+        return Err(format!("the server answered {status}{remedy}"));
     }
-    let mut body = answer.into_body();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| reason(&error.into()))?;
-        if let Some(bytes) = frame.data_ref() {
-            take(bytes)?;
-        }
-    }
-    Ok(())
-}
-
-fn reason(failed: &RequestError) -> String {
-    match &failed.error {
-        Error::DestinationIpProhibited => {
-            "it leads to an address of the host itself, of its link, or of a cloud's metadata service"
-                .to_owned()
-        }
-        Error::HttpRequestDenied => "its host is not allowed".to_owned(),
-        error => error.to_string(),
-    }
+    response.read(take).await
 }
 
 #[cfg(test)]
@@ -122,7 +74,7 @@ mod tests {
             content.extend_from_slice(bytes);
             Ok(())
         };
-        download(&url.to_string(), hosts.clone(), "test".to_owned(), &Handle::current(), take).await?;
+        download(&url.to_string(), hosts.clone(), "test".to_owned(), Handle::current(), take).await?;
         Ok(content)
     }
 

@@ -23,6 +23,7 @@ mod download;
 mod error_code;
 mod failure;
 mod hooks;
+mod host_client;
 mod metered;
 mod pace;
 mod pool;
@@ -43,6 +44,7 @@ pub use client::{HttpClient, HttpClientOptions, HttpObserver, HttpResult};
 pub use download::download;
 pub use failure::HttpFailure;
 pub(crate) use hooks::Http;
+pub use host_client::{HostClient, HostResponse};
 pub use resolve::{ResolveFuture, Resolver, SystemResolver};
 
 /// Maximum size in bytes of a request body and of a response body: more than the recommended size of a bulk request to

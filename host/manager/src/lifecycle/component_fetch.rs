@@ -1,7 +1,11 @@
 //! [`ComponentFetcher`]: gets the component of a Plugin of the cluster into the [`ComponentStore`].
 //!
 //! A ConfigMap or Secret is read as the plugin's ServiceAccount: who may not read the object cannot run what is in it, and the
-//! host needs no right of its own. A URL is fetched from the hosts that the operator allows, and from no other. Called by the loader before each load; a failure leads to another try of the load.
+//! host needs no right of its own. URLs and registries are asked on the hosts that the operator allows, and on no other. Called by the
+//! loader before each load; a failure leads to another try of the load.
+
+#[cfg(feature = "oci")]
+mod oci;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,6 +15,8 @@ use base64::prelude::BASE64_STANDARD;
 use pilothouse_client::{ApiResource, Client, Error};
 use pilothouse_engine::download;
 use pilothouse_object::{Gvk, ObjectKey};
+#[cfg(not(feature = "oci"))]
+use pilothouse_plugin::OciComponent;
 use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{ComponentHosts, Manifest, NamespacedName, ObjectEntry, RemoteComponent};
 use serde::Deserialize;
@@ -19,19 +25,27 @@ use tokio::sync::Semaphore;
 
 use crate::imports::http_client::user_agent;
 use crate::lifecycle::component_store::ComponentStore;
+#[cfg(not(feature = "oci"))]
+use crate::lifecycle::component_store::IncomingComponent;
 use crate::lifecycle::load::identity;
+use crate::lifecycle::plugin_objects::PluginObjectsOptions;
+
+#[cfg(feature = "oci")]
+pub use oci::SignaturePolicy;
 
 /// Objects that are read at once: each is in memory as a whole, in several forms.
 const OBJECTS: usize = 4;
-/// URLs that are fetched at once: each is streamed, and a slow server holds up the others for a minute.
+/// URLs and artifacts that are fetched at once: each is streamed, and a slow server holds up the others for a minute.
 const URLS: usize = 16;
 
 /// Fetches components.
 pub(crate) struct ComponentFetcher {
     client: Client,
     store: Arc<ComponentStore>,
-    /// The hosts that URLs may name.
+    /// The hosts that URLs and artifacts may name.
     hosts: ComponentHosts,
+    #[cfg(feature = "oci")]
+    signatures: Option<SignaturePolicy>,
     /// The runtime of connections to them.
     work: Handle,
     objects: Semaphore,
@@ -59,10 +73,19 @@ impl ComponentFetcher {
     pub(crate) fn new(
         client: Client,
         store: Arc<ComponentStore>,
-        hosts: ComponentHosts,
+        options: PluginObjectsOptions,
         work: Handle,
     ) -> Self {
-        Self { client, store, hosts, work, objects: Semaphore::new(OBJECTS), urls: Semaphore::new(URLS) }
+        Self {
+            client,
+            store,
+            hosts: options.component_hosts,
+            #[cfg(feature = "oci")]
+            signatures: options.signatures,
+            work,
+            objects: Semaphore::new(OBJECTS),
+            urls: Semaphore::new(URLS),
+        }
     }
 
     /// Gets the component of a plugin into the store, unless it is there. Does nothing for one of the plugin directory.
@@ -76,7 +99,15 @@ impl ComponentFetcher {
         if blocking(move || store.has(&of, &digest)).await? {
             return Ok(());
         }
-        let turns = if matches!(remote, RemoteComponent::Url(_)) { &self.urls } else { &self.objects };
+        #[cfg(feature = "oci")]
+        if let Some(policy) = self.signatures.as_ref().filter(|_| !matches!(remote, RemoteComponent::Oci(_)))
+        {
+            policy.check_other(&files.name)?;
+        }
+        let turns = match remote {
+            RemoteComponent::ConfigMap(_) | RemoteComponent::Secret(_) => &self.objects,
+            RemoteComponent::Url(_) | RemoteComponent::Oci(_) => &self.urls,
+        };
         let _turn = turns.acquire().await.map_err(|error| error.to_string())?;
         let store = Arc::clone(&self.store);
         let incoming = blocking(move || store.incoming()).await?;
@@ -94,12 +125,24 @@ impl ComponentFetcher {
                 )?;
                 let user_agent = user_agent(&files.manifest);
                 let take = |bytes: &[u8]| incoming.write(bytes);
-                download(&url.to_string(), hosts.clone(), user_agent, &self.work, take).await?;
+                download(&url.to_string(), hosts.clone(), user_agent, self.work.clone(), take).await?;
             }
+            RemoteComponent::Oci(oci) => self.pull(namespace, oci, files, &mut incoming).await?,
         }
         let (store, digest, namespace) =
             (Arc::clone(&self.store), files.digest.clone(), namespace.to_owned());
         blocking(move || store.keep(incoming, &namespace, &digest)).await?
+    }
+
+    #[cfg(not(feature = "oci"))]
+    async fn pull(
+        &self,
+        _: &str,
+        _: &OciComponent,
+        _: &Files,
+        _: &mut IncomingComponent,
+    ) -> Result<(), String> {
+        Err("this host was built without OCI registries; build it with the feature `oci`".to_owned())
     }
 
     /// Removes a component that cannot be read from the store; the next load fetches it again.
@@ -173,9 +216,7 @@ fn bytes_of(holder: Holder, object: &[u8], key: &str) -> Result<Vec<u8>, String>
     };
     let entries = entries.unwrap_or_default();
     let text = entries.get(key).ok_or_else(|| {
-        format!(
-            "{field} has no such key; create the object with `kubectl create … --from-file={key}=FILE.wasm`"
-        )
+        format!("{field} has no such key; create the object with `kubectl create … --from-file={key}=FILE`")
     })?;
     BASE64_STANDARD.decode(text).map_err(|_| format!("{field} has no base64 there; create the object again"))
 }
@@ -191,7 +232,7 @@ mod tests {
         assert_eq!(bytes_of(Holder::ConfigMap, object, "a").unwrap(), [3, 4]);
         let error = |holder, key| bytes_of(holder, object, key).unwrap_err();
         assert!(error(Holder::ConfigMap, "text").starts_with("binaryData has no such key"));
-        assert!(error(Holder::Secret, "b").contains("--from-file=b=FILE.wasm"));
+        assert!(error(Holder::Secret, "b").contains("--from-file=b=FILE`"));
         assert_eq!(
             error(Holder::ConfigMap, "bad"),
             "binaryData has no base64 there; create the object again"

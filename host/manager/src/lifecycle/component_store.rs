@@ -1,11 +1,12 @@
 //! [`ComponentStore`]: the components of Plugins of the cluster, in a folder of the host.
 //!
 //! ```text
-//! DIR/components/NAMESPACE.DIGEST.wasm
+//! DIR/components/NAMESPACE.DIGEST.wasm, or NAMESPACE.DIGEST.KEYS.wasm where signatures are required
 //! ```
 //!
 //! Invariants: a file has the content of its digest when it gets its name; it belongs to one namespace, so nobody runs what only
-//! another namespace could fetch; the folder is private, as that of compiled components; all files together have a bound,
+//! another namespace could fetch; where signatures are required, a file has the keys in its name, so that none is used that was not
+//! checked with them; the folder is private, as that of compiled components; all files together have a bound,
 //! beyond which those go that were not loaded for longest. All methods block. Called by [`super::component_fetch`].
 
 use std::fs::{self, File, OpenOptions};
@@ -33,6 +34,8 @@ pub(crate) struct ComponentStore {
     folder: PathBuf,
     next: AtomicU64,
     most_bytes: u64,
+    /// What comes behind the digest in the name of a file.
+    keys: String,
 }
 
 /// A component that is being fetched; removed when it is not kept.
@@ -51,14 +54,22 @@ impl ComponentStore {
     /// When it cannot be made, or others have access to it.
     pub(crate) fn open(folder: PathBuf) -> Result<Self, String> {
         open_private_folder(&folder, "components that the host runs")?;
-        let store = Self { folder, next: AtomicU64::new(0), most_bytes: MOST_BYTES };
+        let store = Self { folder, next: AtomicU64::new(0), most_bytes: MOST_BYTES, keys: String::new() };
         store.remove_left_over(SystemTime::now());
         Ok(store)
     }
 
+    /// The same folder for components that are checked with keys before they come here; those that others left there are not
+    /// found.
+    #[cfg(feature = "oci")]
+    pub(crate) fn signed_by(self, keys: &str) -> Self {
+        Self { keys: format!(".{keys}"), ..self }
+    }
+
     /// The file of a component, whether it is there or not.
     pub(crate) fn path(&self, namespace: &str, digest: &str) -> PathBuf {
-        self.folder.join(format!("{namespace}.{}.wasm", digest.trim_start_matches("sha256:")))
+        let digits = digest.trim_start_matches("sha256:");
+        self.folder.join(format!("{namespace}.{digits}{}.wasm", self.keys))
     }
 
     /// Whether a component is there. It counts as used now.
@@ -221,6 +232,17 @@ mod tests {
         assert_eq!(names(folder.path()).len(), 1);
         store.remove("a", &digest);
         assert!(!store.has("a", &digest));
+    }
+
+    #[cfg(feature = "oci")]
+    #[test]
+    fn a_component_that_was_not_checked_with_the_keys_is_not_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let digest = keep(&store(folder.path()), "a", b"component");
+        let signed = store(folder.path()).signed_by("k1");
+        assert!(!signed.has("a", &digest));
+        keep(&signed, "a", b"component");
+        assert!(signed.has("a", &digest) && !store(folder.path()).signed_by("k2").has("a", &digest));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `directory/`, `plugin_objects/`, `sources.rs` | changes of the plugin directory and of the Plugins of the cluster; which of them defines a plugin |
-//! | `component_fetch.rs`, `component_store.rs` | components of Plugins of the cluster |
+//! | `component_fetch.rs`, `component_fetch/`, `component_store.rs` | components of Plugins of the cluster |
 //! | `follow.rs`, `config_sources/` | one plugin's files and configuration: a load for each change |
 //! | `load.rs`, `load_slots.rs`, `describe.rs`, `kinds.rs`, `account.rs`, `informers.rs`, `shared_indexes.rs` | the steps of a load |
 //! | `component_source.rs`, `code_repair.rs` | lost machine code is made again |

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use pilothouse_engine::{FaultKind, LoadError};
 use pilothouse_executor::Executor;
+use pilothouse_plugin::ComponentHosts;
 use pilothouse_plugin::directory::Change;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::lifecycle::plugin_objects::ObjectChange;
+use crate::lifecycle::plugin_objects::{ObjectChange, PluginObjectsOptions};
 use crate::observe::status::PluginStatus;
 use crate::observe::traces::Traces;
 use crate::testing::{FakeCompiler, FakeComponent, done, fault, files, settle, unreachable_client};
@@ -381,11 +382,8 @@ async fn a_refused_object_fails_a_new_plugin_and_leaves_a_running_one() {
 #[tokio::test(start_paused = true)]
 async fn a_host_is_ready_when_all_its_sources_were_read() {
     let mut options = ManagerOptions::new(PathBuf::from("/nowhere"));
-    options.objects = Some(PluginObjectsOptions {
-        namespaces: None,
-        components: PathBuf::from("/nowhere"),
-        component_hosts: Default::default(),
-    });
+    let nowhere = PathBuf::from("/nowhere");
+    options.objects = Some(PluginObjectsOptions::new(None, nowhere, ComponentHosts::default()));
     let host = Host::with(options).await;
     host.apply(Change::Synced).await;
     assert_eq!(host.manager.not_ready().as_deref(), Some("reading the plugin directory"));

@@ -328,6 +328,30 @@ mod tests {
         assert_eq!(told(&scanner.look(start + SETTLE * 3)), ["a"]);
     }
 
+    /// Read-only, as old as the builder of an image likes, and with folders beside the files.
+    #[test]
+    fn a_folder_of_an_image_volume_is_taken_as_it_is() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        std::fs::create_dir(dir.path().join("etc")).unwrap();
+        for name in ["a.wasm", "Dockerfile", "etc/b.wasm"] {
+            let path = dir.path().join(name);
+            std::fs::write(&path, "1").unwrap();
+            std::fs::File::open(&path).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+            mode(&path, 0o444);
+        }
+        mode(dir.path(), 0o555);
+        let mut scanner = scanner(dir.path());
+        let start = Instant::now();
+        scanner.look(start);
+        assert_eq!(told(&scanner.look(start + SETTLE)), ["a", "+"]);
+        // It is removed with the test.
+        mode(dir.path(), 0o755);
+    }
+
     /// `foo.yaml` cannot be parsed, and `bar.yaml` defines the plugin `foo`.
     #[test]
     fn a_stray_file_blames_itself_and_not_the_plugin_of_its_name() {

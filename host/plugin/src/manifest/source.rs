@@ -1,5 +1,5 @@
 //! [`Source`]: where the component of a plugin is. In the plugin directory it is a file; a Plugin of the cluster names an
-//! object beside it or a URL, and the digest of what is in there.
+//! object beside it, a URL or an artifact in a registry, and the digest of what is in there.
 
 use pilothouse_object::is_dns_subdomain;
 use serde::Deserialize;
@@ -7,6 +7,7 @@ use serde_saphyr::Spanned;
 
 use super::{ManifestError, refused};
 use crate::component_hosts::ComponentUrl;
+use crate::oci_reference::OciReference;
 use crate::yaml::known;
 
 /// The component of a plugin, and its required digest.
@@ -29,6 +30,17 @@ pub enum RemoteComponent {
     Secret(ObjectEntry),
     /// What a server sends.
     Url(ComponentUrl),
+    /// A layer of an artifact in an OCI registry.
+    Oci(OciComponent),
+}
+
+/// A component in an OCI registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OciComponent {
+    /// The artifact.
+    pub reference: OciReference,
+    /// Name of a Secret of the plugin's namespace with a login of the registry (`kubernetes.io/dockerconfigjson`).
+    pub pull_secret: Option<String>,
 }
 
 /// An entry of a ConfigMap or Secret.
@@ -51,6 +63,7 @@ impl RemoteComponent {
             }
             Self::Secret(ObjectEntry { name, key }) => format!("Secret {namespace}/{name}, key {key:?}"),
             Self::Url(url) => url.to_string(),
+            Self::Oci(oci) => oci.reference.to_string(),
         }
     }
 }
@@ -72,21 +85,25 @@ pub(super) struct SourceText {
     config_map: Option<Spanned<ObjectEntry>>,
     secret: Option<Spanned<ObjectEntry>>,
     url: Option<Spanned<String>>,
+    oci: Option<Spanned<String>>,
+    pull_secret: Option<Spanned<String>>,
 }
 
 const LOCAL: &str = "copy the component into the plugin directory and name it in spec.source.file";
 
-const REMOTE: &str = "write one of configMap, secret and url, and the digest";
+const REMOTE: &str = "write one of configMap, secret, url and oci, and the digest";
 
 impl SourceText {
     pub(super) fn check(self, home: Home) -> Result<Source, ManifestError> {
-        let Self { file, digest, config_map, secret, url } = self;
+        let Self { file, digest, config_map, secret, url, oci, pull_secret } = self;
         let remote = match home {
             Home::Directory => {
                 let named = [
                     ("configMap", config_map.as_ref().map(|entry| entry.referenced)),
                     ("secret", secret.as_ref().map(|entry| entry.referenced)),
                     ("url", url.as_ref().map(|url| url.referenced)),
+                    ("oci", oci.as_ref().map(|oci| oci.referenced)),
+                    ("pullSecret", pull_secret.as_ref().map(|name| name.referenced)),
                 ];
                 if let Some((field, at)) = named.into_iter().find_map(|(field, at)| Some((field, at?))) {
                     return Err(ManifestError::Field {
@@ -103,7 +120,7 @@ impl SourceText {
                     let reason = "a Plugin of the cluster names no file of the host".to_owned();
                     return Err(refused(file, "spec.source.file", reason, REMOTE));
                 }
-                Some(remote(config_map, secret, url)?)
+                Some(remote(config_map, secret, url, oci, pull_secret)?)
             }
         };
         file.as_ref().map(check_file).transpose()?;
@@ -120,18 +137,26 @@ fn remote(
     config_map: Option<Spanned<ObjectEntry>>,
     secret: Option<Spanned<ObjectEntry>>,
     url: Option<Spanned<String>>,
+    oci: Option<Spanned<String>>,
+    pull_secret: Option<Spanned<String>>,
 ) -> Result<RemoteComponent, ManifestError> {
-    match (config_map, secret, url) {
-        (Some(entry), None, None) => check_entry("configMap", entry).map(RemoteComponent::ConfigMap),
-        (None, Some(entry), None) => check_entry("secret", entry).map(RemoteComponent::Secret),
-        (None, None, Some(url)) => {
+    if let Some(name) = pull_secret.as_ref().filter(|_| oci.is_none()) {
+        let reason = "it is for a registry, and spec.source has no oci".to_owned();
+        return Err(refused(name, "spec.source.pullSecret", reason, "remove it"));
+    }
+    match (config_map, secret, url, oci) {
+        (Some(entry), None, None, None) => check_entry("configMap", entry).map(RemoteComponent::ConfigMap),
+        (None, Some(entry), None, None) => check_entry("secret", entry).map(RemoteComponent::Secret),
+        (None, None, None, Some(oci)) => check_oci(&oci, pull_secret).map(RemoteComponent::Oci),
+        (None, None, Some(url), None) => {
             ComponentUrl::parse(&url.value).map(RemoteComponent::Url).map_err(|reason| {
                 let remedy = "write it as https://files.example.com/exporter.wasm";
                 refused(&url, "spec.source.url", format!("{:?}: {reason}", url.value), remedy)
             })
         }
-        (config_map, secret, url) => {
-            let named = [config_map.is_some(), secret.is_some(), url.is_some()].into_iter().filter(|is| *is);
+        (config_map, secret, url, oci) => {
+            let named = [config_map.is_some(), secret.is_some(), url.is_some(), oci.is_some()];
+            let named = named.into_iter().filter(|is_named| *is_named);
             let reason =
                 if named.count() == 0 { "it names no component" } else { "it names several components" };
             Err(ManifestError::Field {
@@ -142,6 +167,27 @@ fn remote(
             })
         }
     }
+}
+
+fn check_oci(
+    oci: &Spanned<String>,
+    pull_secret: Option<Spanned<String>>,
+) -> Result<OciComponent, ManifestError> {
+    let reference = OciReference::parse(&oci.value).map_err(|reason| {
+        let remedy =
+            "write it as oci://registry.example.com/team/exporter@sha256:…, as `pilothouse push` prints it";
+        refused(oci, "spec.source.oci", format!("{:?}: {reason}", oci.value), remedy)
+    })?;
+    if let Some(name) = pull_secret.as_ref().filter(|name| !is_dns_subdomain(&name.value)) {
+        let reason = "it is not a name of Kubernetes".to_owned();
+        return Err(refused(
+            name,
+            "spec.source.pullSecret",
+            reason,
+            "name a Secret of the plugin's namespace",
+        ));
+    }
+    Ok(OciComponent { reference, pull_secret: pull_secret.map(|name| name.value) })
 }
 
 /// Checks an entry, whose name and key become part of a request.

@@ -42,7 +42,7 @@ fn a_plugin_of_the_cluster_is_called_after_its_namespace_and_has_the_fields_of_a
 }
 
 #[test]
-fn components_are_objects_of_the_namespace_or_urls() {
+fn components_are_objects_of_the_namespace_urls_or_artifacts() {
     let source = |source: Value| {
         let mut spec = spec();
         spec["source"] = source;
@@ -53,12 +53,27 @@ fn components_are_objects_of_the_namespace_or_urls() {
     assert!(matches!(source(json!({"secret": entry})), Ok(RemoteComponent::Secret(_))));
     let url = source(json!({"url": "https://files.example.com/p.wasm"})).unwrap();
     assert_eq!(url.place("shop"), "https://files.example.com/p.wasm");
+    let oci = format!("oci://r.example:5000/team/web@sha256:{:064x}", 0xab);
+    let remote = source(json!({"oci": oci, "pullSecret": "login"})).unwrap();
+    assert_eq!(remote.place("shop"), oci);
+    let RemoteComponent::Oci(remote) = remote else { panic!("{remote:?}") };
+    assert_eq!(remote.pull_secret.as_deref(), Some("login"));
     for (value, words) in [
         (json!({}), "spec.source: it names no component; write one of"),
         (json!({"secret": entry, "configMap": entry}), "spec.source: it names several components"),
         (json!({"file": "p.wasm"}), "spec.source.file: a Plugin of the cluster names no file"),
         (json!({"secret": {"name": "../p", "key": "p"}}), "spec.source.secret.name: it is not a name"),
         (json!({"configMap": {"name": "p", "key": "a/b"}}), "spec.source.configMap.key: \"a/b\" is no key"),
+        (
+            json!({"oci": "oci://r.example/web:v1"}),
+            "spec.source.oci: \"oci://r.example/web:v1\": it has no digest",
+        ),
+        (
+            json!({"url": "https://a.example/", "pullSecret": "s"}),
+            "spec.source.pullSecret: it is for a registry",
+        ),
+        (json!({"oci": oci, "pullSecret": "../s"}), "spec.source.pullSecret: it is not a name"),
+        (json!({"oci": oci, "secret": entry}), "spec.source: it names several components"),
         (json!({"url": "file:///etc/passwd"}), "spec.source.url: \"file:///etc/passwd\": it does not begin"),
     ] {
         let error = source(value).unwrap_err().to_string();
@@ -132,7 +147,12 @@ fn a_file_of_the_directory_may_have_a_namespace_and_names_no_object_as_its_compo
     assert_eq!(parse("{namespace: shop, name: web}", "{}").unwrap().name, "shop/web");
     let error = parse("{namespace: a.b, name: web}", "{}").unwrap_err().to_string();
     assert!(error.contains("metadata.namespace: \"a.b\" is not a DNS label"), "{error}");
-    for source in ["configMap: {name: p, key: p}", "secret: {name: p, key: p}", "url: 'https://a.example/'"] {
+    for source in [
+        "configMap: {name: p, key: p}",
+        "secret: {name: p, key: p}",
+        "url: 'https://a.example/'",
+        "oci: 'oci://a.example/p@sha256:…'",
+    ] {
         let error = parse("{name: web}", &format!("{{source: {{{source}}}}}")).unwrap_err().to_string();
         assert!(error.starts_with("line 4, column "), "{error}");
         assert!(error.contains("only a Plugin of the cluster has it; copy the component"), "{error}");

@@ -26,6 +26,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+#[cfg(feature = "oci")]
+use crate::lifecycle::component_fetch::SignaturePolicy;
 use crate::lifecycle::component_store::ComponentStore;
 
 /// How the Plugins of the cluster are followed.
@@ -37,6 +39,40 @@ pub struct PluginObjectsOptions {
     pub components: PathBuf,
     /// The hosts from which components are fetched.
     pub component_hosts: ComponentHosts,
+    /// Which signatures components have to have; none: no signature is looked at.
+    #[cfg(feature = "oci")]
+    pub signatures: Option<SignaturePolicy>,
+}
+
+impl PluginObjectsOptions {
+    /// The options with the fields that a host needs; those of features are off.
+    #[must_use]
+    pub fn new(
+        namespaces: Option<BTreeSet<String>>,
+        components: PathBuf,
+        component_hosts: ComponentHosts,
+    ) -> Self {
+        Self {
+            namespaces,
+            components,
+            component_hosts,
+            #[cfg(feature = "oci")]
+            signatures: None,
+        }
+    }
+
+    /// Opens the folder of components.
+    ///
+    /// # Errors
+    /// When it cannot be made, or others have access to it.
+    pub(crate) fn open_store(&self) -> Result<ComponentStore, String> {
+        let store = ComponentStore::open(self.components.clone())?;
+        #[cfg(feature = "oci")]
+        if let Some(SignaturePolicy { keys, required: true }) = &self.signatures {
+            return Ok(store.signed_by(&keys.fingerprint()));
+        }
+        Ok(store)
+    }
 }
 
 /// A change of the Plugins of the cluster.

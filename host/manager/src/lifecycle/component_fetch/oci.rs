@@ -1,0 +1,111 @@
+//! Components from OCI registries, and [`SignaturePolicy`]: what becomes of those that nobody signed. Called by [`super`].
+
+use std::time::Duration;
+
+use pilothouse_plugin::directory::Files;
+use pilothouse_plugin::{ObjectEntry, OciComponent};
+use pilothouse_registry::{
+    DOCKER_CONFIG_KEY, Login, Registry, RegistryError, RegistryOptions, SignatureKeys,
+};
+
+use super::{ComponentFetcher, Holder};
+use crate::imports::http_client::user_agent;
+use crate::lifecycle::component_store::IncomingComponent;
+
+/// The time of all requests for one component: 16 MiB at a third of a megabyte a second, as for a URL.
+const TIME: Duration = Duration::from_secs(60);
+
+/// What becomes of components that have no signature of one of these keys.
+#[derive(Debug, Clone)]
+pub struct SignaturePolicy {
+    /// The keys of which one has to have signed.
+    pub keys: SignatureKeys,
+    /// Whether such a component is refused; else it runs, with a line in the log.
+    pub required: bool,
+}
+
+impl SignaturePolicy {
+    /// What becomes of a component that cannot be signed where it is.
+    pub(super) fn check_other(&self, plugin: &str) -> Result<(), String> {
+        self.unsigned(
+            plugin,
+            "only artifacts of OCI registries have signatures; push it with `pilothouse push`, sign it with cosign, and name it in \
+             spec.source.oci",
+        )
+    }
+
+    fn unsigned(&self, plugin: &str, reason: &str) -> Result<(), String> {
+        if self.required {
+            return Err(format!("this host runs signed components alone (--signatures=require): {reason}"));
+        }
+        tracing::warn!(
+            event = "component_unsigned",
+            plugin,
+            reason,
+            "plugin {plugin}: its component has no signature that counts, and runs: {reason}"
+        );
+        Ok(())
+    }
+}
+
+impl ComponentFetcher {
+    /// Writes the component of an artifact to `incoming`. The Secret with the login is read as the plugin's ServiceAccount.
+    pub(super) async fn pull(
+        &self,
+        namespace: &str,
+        oci: &OciComponent,
+        files: &Files,
+        incoming: &mut IncomingComponent,
+    ) -> Result<(), String> {
+        let (repository, digest) = (oci.reference.repository(), oci.reference.digest());
+        let login = match &oci.pull_secret {
+            None => None,
+            Some(name) => {
+                let entry = ObjectEntry { name: name.clone(), key: DOCKER_CONFIG_KEY.to_owned() };
+                let of_secret = |reason| format!("Secret {namespace}/{name}: {reason}");
+                let config = self.entry(Holder::Secret, namespace, &entry, &files.manifest).await;
+                let login = Login::of_docker_config(&config.map_err(of_secret)?, repository.registry());
+                Some(login.map_err(|error| of_secret(error.to_string()))?)
+            }
+        };
+        let options = RegistryOptions {
+            repository: repository.clone(),
+            hosts: self.hosts.clone(),
+            login,
+            login_from: "spec.source.pullSecret",
+            user_agent: user_agent(&files.manifest),
+            time: TIME,
+            runtime: self.work.clone(),
+        };
+        let mut registry = Registry::new(options).map_err(|error| error.to_string())?;
+        if let Some(policy) = &self.signatures
+            && let Err(error) = registry.verify(digest, &policy.keys).await
+        {
+            policy.unsigned(&files.name, &error.to_string())?;
+        }
+        let pulled = async {
+            let artifact = registry.artifact(digest).await?;
+            registry.layer(artifact.layer(&files.digest)?, |bytes| incoming.write(bytes)).await
+        };
+        pulled.await.map_err(|error: RegistryError| match error {
+            // The digest of the artifact is right: it is that of the component which is not.
+            RegistryError::Content(reason) => {
+                format!("{reason}; check spec.source.oci and spec.source.digest")
+            }
+            error => error.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_without_signature_is_refused_or_runs_as_the_policy_says() {
+        let policy = |required| SignaturePolicy { keys: SignatureKeys::default(), required };
+        let error = policy(true).check_other("shop/web").unwrap_err();
+        assert!(error.contains("--signatures=require") && error.contains("`pilothouse push`"), "{error}");
+        assert_eq!(policy(false).check_other("shop/web"), Ok(()));
+    }
+}

@@ -1,0 +1,207 @@
+//! [`Artifact`]: the manifest of an artifact, and its layers, of which one is the component.
+
+use std::collections::BTreeMap;
+
+use http::{Method, StatusCode};
+use pilothouse_engine::HostClient;
+use pilothouse_plugin::directory::digest_of;
+use pilothouse_plugin::is_digest;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::RegistryError;
+use crate::registry::{Call, Registry, whole};
+
+/// Type of a manifest with layers.
+pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// Type of a list of manifests.
+pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// Type of a layer that is a component or a module.
+pub(crate) const COMPONENT: &str = "application/wasm";
+/// What the registry may send for a manifest.
+const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, \
+                         application/vnd.docker.distribution.manifest.v2+json, \
+                         application/vnd.oci.image.index.v1+json";
+/// Maximum size in bytes of a manifest, as registries have it.
+pub(crate) const MAX_MANIFEST: usize = 4 << 20;
+
+/// A piece of content in a registry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Descriptor {
+    /// What it is.
+    pub media_type: String,
+    /// `sha256:` and the digits.
+    pub digest: String,
+    /// In bytes.
+    pub size: u64,
+    /// What a manifest is that this describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_type: Option<String>,
+    /// Further texts about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<BTreeMap<String, String>>,
+}
+
+impl Descriptor {
+    /// The descriptor of some content.
+    pub(crate) fn of(media_type: &str, content: &[u8]) -> Self {
+        Self {
+            media_type: media_type.to_owned(),
+            digest: digest_of(content),
+            size: content.len() as u64,
+            artifact_type: None,
+            annotations: None,
+        }
+    }
+}
+
+/// An artifact: a manifest with layers.
+#[derive(Debug, Deserialize)]
+pub struct Artifact {
+    #[serde(default)]
+    layers: Vec<Descriptor>,
+}
+
+impl Artifact {
+    pub(crate) fn parse(manifest: &[u8]) -> Result<Self, RegistryError> {
+        let parsed = serde_json::from_slice(manifest);
+        parsed.map_err(|_| RegistryError::Content("the manifest of the artifact cannot be read".to_owned()))
+    }
+
+    pub(crate) fn layers(&self) -> &[Descriptor] {
+        &self.layers
+    }
+
+    /// The layer with this digest.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn layer(&self, digest: &str) -> Result<&Descriptor, RegistryError> {
+        let found = self.layers.iter().find(|layer| layer.digest == digest);
+        found.ok_or_else(|| {
+            let layers: Vec<&str> = self.layers.iter().map(|layer| layer.digest.as_str()).collect();
+            RegistryError::Content(match layers.as_slice() {
+                [] => "the artifact has no layers; name an artifact as `pilothouse push` makes it".to_owned(),
+                // A long list is that of a container image.
+                [first, .., last] if layers.len() > 4 => {
+                    format!(
+                        "none of the {} layers of the artifact, {first:?} to {last:?}, is {digest}",
+                        layers.len()
+                    )
+                }
+                layers => format!("the artifact has {layers:?} and not {digest}"),
+            })
+        })
+    }
+
+    /// The one layer that is a component.
+    ///
+    /// # Errors
+    /// When there is none, or several.
+    pub fn component(&self) -> Result<&Descriptor, RegistryError> {
+        let mut components = self.layers.iter().filter(|layer| layer.media_type == COMPONENT);
+        match (components.next(), components.next()) {
+            (Some(component), None) => Ok(component),
+            (one, _) => {
+                let count = if one.is_none() { "no layer" } else { "several layers" };
+                let reason = format!(
+                    "the artifact has {count} of the type {COMPONENT}; name one as `pilothouse push` makes it"
+                );
+                Err(RegistryError::Content(reason))
+            }
+        }
+    }
+}
+
+impl Registry {
+    /// The artifact whose manifest has this digest.
+    ///
+    /// # Errors
+    /// When the manifest cannot be fetched, or has another digest.
+    pub async fn artifact(&mut self, digest: &str) -> Result<Artifact, RegistryError> {
+        if !is_digest(digest) {
+            return Err(RegistryError::Content(format!("{digest:?} is not the digest of a manifest")));
+        }
+        let call = Call::new(Method::GET, self.url(&format!("manifests/{digest}"))?).accept(MANIFESTS);
+        let response = self.send(&call).await?;
+        let manifest = whole(self.succeeded(response, "the manifest")?, MAX_MANIFEST, "the manifest").await?;
+        let found = digest_of(&manifest);
+        if found != digest {
+            return Err(RegistryError::Content(format!(
+                "the registry sent the manifest {found} for {digest}"
+            )));
+        }
+        Artifact::parse(&manifest)
+    }
+
+    /// The manifest of a tag, which may be any; none if there is no such tag.
+    pub(crate) async fn tagged(&mut self, tag: &str) -> Result<Option<Vec<u8>>, RegistryError> {
+        let call = Call::new(Method::GET, self.url(&format!("manifests/{tag}"))?).accept(MANIFESTS);
+        let response = self.send(&call).await?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let what = format!("the tag {tag}");
+        whole(self.succeeded(response, &what)?, MAX_MANIFEST, &what).await.map(Some)
+    }
+
+    /// Hands the content of a layer to `take` piece by piece. It may have 16 MiB.
+    ///
+    /// # Errors
+    /// When it cannot be fetched, has another size or digest, or `take` refuses it. What was taken until then is not to be used.
+    pub async fn layer(
+        &mut self,
+        layer: &Descriptor,
+        mut take: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<(), RegistryError> {
+        let Descriptor { digest, size, .. } = layer;
+        if !is_digest(digest) {
+            return Err(RegistryError::Content(format!(
+                "the artifact names the layer {digest:?}, which is no digest"
+            )));
+        }
+        let most = HostClient::MAX_BODY;
+        if *size > most {
+            let reason = format!("the layer {digest} has {size} bytes; it may have {most}");
+            return Err(RegistryError::Content(reason));
+        }
+        let what = format!("the layer {digest}");
+        let call = Call::new(Method::GET, self.url(&format!("blobs/{digest}"))?);
+        let response = self.send(&call).await?;
+        let (mut hasher, mut read) = (Sha256::new(), 0);
+        let taken = self.succeeded(response, &what)?.read(|bytes| {
+            read += bytes.len() as u64;
+            if read > *size {
+                return Err(format!("it has more than the {size} bytes that the manifest says"));
+            }
+            hasher.update(bytes);
+            take(bytes)
+        });
+        taken.await.map_err(|reason| RegistryError::Body { what: what.clone(), reason })?;
+        let found = format!("sha256:{:x}", hasher.finalize());
+        if found != *digest {
+            return Err(RegistryError::Content(format!("the registry sent {found} for {what}")));
+        }
+        Ok(())
+    }
+
+    /// The whole content of a layer of this size at most.
+    pub(crate) async fn small_layer(
+        &mut self,
+        layer: &Descriptor,
+        most: u64,
+    ) -> Result<Vec<u8>, RegistryError> {
+        if layer.size > most {
+            let reason = format!("the layer {} has {} bytes; it may have {most}", layer.digest, layer.size);
+            return Err(RegistryError::Content(reason));
+        }
+        let mut content = Vec::new();
+        let take = |bytes: &[u8]| {
+            content.extend_from_slice(bytes);
+            Ok(())
+        };
+        self.layer(layer, take).await?;
+        Ok(content)
+    }
+}

@@ -1,0 +1,341 @@
+//! A registry in memory, which asks for tokens and sends to another server for its layers, and what is pulled from there.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use pilothouse_plugin::directory::digest_of;
+use pilothouse_plugin::{ComponentHost, OciRepository};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+
+use crate::signature::tests::{TestKey, payload};
+use crate::{ComponentWorld, Descriptor, Login, Registry, RegistryError, RegistryOptions};
+
+/// A request, as text with its head in lower case, and as bytes of its body.
+struct Request {
+    head: String,
+    path: String,
+    body: Vec<u8>,
+}
+
+impl Request {
+    fn has(&self, header: &str) -> bool {
+        self.head.lines().any(|line| line == header)
+    }
+}
+
+async fn read(stream: &mut TcpStream) -> Option<Request> {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end + 4;
+        }
+    };
+    let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let path = text.split(' ').nth(1)?.to_owned();
+    let head = text.to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let length: usize = length.map_or(Ok(0), str::parse).ok()?;
+    while bytes.len() < end + length {
+        stream.read_buf(&mut bytes).await.ok()?;
+    }
+    Some(Request { head, path, body: bytes.split_off(end) })
+}
+
+/// Status, headers and body.
+type Response = (&'static str, String, Vec<u8>);
+
+fn status(status: &'static str) -> Response {
+    (status, String::new(), Vec::new())
+}
+
+/// A server on a port of its own; its address.
+async fn server(respond: impl Fn(&Request) -> Response + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let Some(request) = read(&mut stream).await else { continue };
+            let (status, mut head, body) = respond(&request);
+            // A HEAD has no body in this registry.
+            let _ = write!(head, "content-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            let response = [format!("HTTP/1.1 {status}\r\n{head}").as_bytes(), &body].concat();
+            let _ = stream.write_all(&response).await;
+        }
+    });
+    address
+}
+
+#[derive(Default)]
+struct Content {
+    blobs: HashMap<String, Vec<u8>>,
+    /// By tag and by digest.
+    manifests: HashMap<String, Vec<u8>>,
+}
+
+struct TestRegistry {
+    address: String,
+    storage: String,
+    content: Arc<Mutex<Content>>,
+}
+
+impl TestRegistry {
+    async fn start() -> Self {
+        let content = Arc::new(Mutex::new(Content::default()));
+        let of_storage = Arc::clone(&content);
+        let storage = server(move |request| {
+            if request.head.contains("authorization:") {
+                return status("400 Bad Request");
+            }
+            let digest = request.path.trim_start_matches('/').split('?').next().unwrap_or_default();
+            match of_storage.lock().unwrap().blobs.get(digest) {
+                Some(blob) => ("200 OK", String::new(), blob.clone()),
+                None => status("404 Not Found"),
+            }
+        })
+        .await;
+        let (of_registry, to) = (Arc::clone(&content), storage.clone());
+        let address = server(move |request| respond(&mut of_registry.lock().unwrap(), &to, request)).await;
+        Self { address, storage, content }
+    }
+
+    fn options(&self) -> RegistryOptions {
+        let hosts = [&self.address, &self.storage];
+        let hosts = hosts.into_iter().map(|host| ComponentHost::parse(&format!("http://{host}")).unwrap());
+        let config = json!({"auths": {(self.address.as_str()): {"auth": "dXNlcjpwYXNz"}}}).to_string();
+        RegistryOptions {
+            repository: OciRepository::parse_tagged(&format!("oci://{}/team/web", self.address)).unwrap().0,
+            hosts: hosts.collect(),
+            login: Some(Login::of_docker_config(config.as_bytes(), &self.address).unwrap()),
+            login_from: "the test",
+            user_agent: "test".to_owned(),
+            time: Duration::from_secs(60),
+            runtime: Handle::current(),
+        }
+    }
+
+    fn registry(&self) -> Registry {
+        Registry::new(self.options()).unwrap()
+    }
+
+    /// Puts content there, as others do.
+    fn put(&self, media_type: &str, blob: &str) -> Value {
+        let descriptor = Descriptor::of(media_type, blob.as_bytes());
+        self.content.lock().unwrap().blobs.insert(descriptor.digest.clone(), blob.as_bytes().to_vec());
+        json!(descriptor)
+    }
+
+    fn put_manifest(&self, tag: &str, manifest: &Value) {
+        self.content.lock().unwrap().manifests.insert(tag.to_owned(), manifest.to_string().into_bytes());
+    }
+}
+
+/// The registry's answer to a request.
+fn respond(content: &mut Content, storage: &str, request: &Request) -> Response {
+    if request.path.starts_with("/token?service=s&scope=repository%3Ateam%2Fweb%3Apull") {
+        return match request.has("authorization: basic dxnlcjpwyxnz") {
+            true => ("200 OK", String::new(), br#"{"token":"t"}"#.to_vec()),
+            false => status("401 Unauthorized"),
+        };
+    }
+    if !request.has("authorization: bearer t") {
+        let challenge =
+            "www-authenticate: Bearer realm=\"/token\",service=s,scope=\"repository:team/web:pull,push\"\r\n";
+        return ("401 Unauthorized", challenge.to_owned(), Vec::new());
+    }
+    let Some(path) = request.path.strip_prefix("/v2/team/web/") else { return status("404 Not Found") };
+    let method = request.head.split(' ').next().unwrap_or_default();
+    match (method, path.split_once('/')) {
+        ("head", Some(("blobs", digest))) if content.blobs.contains_key(digest) => status("200 OK"),
+        ("get", Some(("blobs", digest))) => {
+            ("307 Temporary Redirect", format!("location: http://{storage}/{digest}?secret\r\n"), Vec::new())
+        }
+        ("post", Some(("blobs", "uploads/"))) => {
+            ("202 Accepted", "location: /v2/team/web/blobs/uploads/1?state=x\r\n".to_owned(), Vec::new())
+        }
+        ("put", Some(("blobs", upload))) => {
+            let digest = upload.strip_prefix("uploads/1?state=x&digest=").unwrap_or_default();
+            if digest_of(&request.body) != digest {
+                return status("400 Bad Request");
+            }
+            content.blobs.insert(digest.to_owned(), request.body.clone());
+            status("201 Created")
+        }
+        ("put", Some(("manifests", reference))) => {
+            for name in [reference.to_owned(), digest_of(&request.body)] {
+                content.manifests.insert(name, request.body.clone());
+            }
+            status("201 Created")
+        }
+        ("get", Some(("manifests", reference))) => match content.manifests.get(reference) {
+            Some(manifest) => ("200 OK", String::new(), manifest.clone()),
+            None => status("404 Not Found"),
+        },
+        // As well for the referrers: this registry has no list of them.
+        _ => status("404 Not Found"),
+    }
+}
+
+async fn pulled(registry: &mut Registry, manifest: &str) -> Result<Vec<u8>, RegistryError> {
+    let artifact = registry.artifact(manifest).await?;
+    let mut content = Vec::new();
+    let take = |bytes: &[u8]| {
+        content.extend_from_slice(bytes);
+        Ok(())
+    };
+    registry.layer(artifact.component()?, take).await?;
+    Ok(content)
+}
+
+async fn push(test: &TestRegistry, tag: Option<&str>) -> Descriptor {
+    let component = Bytes::from_static(b"component");
+    test.registry().push(component, &ComponentWorld::default(), tag).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_was_pushed_is_pulled_with_a_token_and_from_the_storage_without_it() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, Some("v1")).await;
+    assert_eq!(push(&test, None).await, pushed, "the same component is the same artifact");
+    assert_eq!(pulled(&mut test.registry(), &pushed.digest).await.unwrap(), b"component");
+    let tagged = test.content.lock().unwrap().manifests["v1"].clone();
+    assert_eq!(digest_of(&tagged), pushed.digest);
+    let artifact = test.registry().artifact(&pushed.digest).await.unwrap();
+    assert!(artifact.layer(&digest_of(b"component")).is_ok());
+    let error = artifact.layer(&digest_of(b"other")).unwrap_err().to_string();
+    assert!(error.contains(&digest_of(b"component")) && error.contains(&digest_of(b"other")), "{error}");
+}
+
+#[tokio::test]
+async fn each_host_is_one_of_the_list_and_a_login_that_is_missing_is_named() {
+    let test = TestRegistry::start().await;
+    let manifest = push(&test, None).await.digest;
+    let only = |host: &str| [ComponentHost::parse(&format!("http://{host}")).unwrap()].into_iter().collect();
+    let mut registry =
+        Registry::new(RegistryOptions { hosts: only(&test.address), ..test.options() }).unwrap();
+    let error = pulled(&mut registry, &manifest).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with(&format!("{} is not among", test.storage)) && !error.contains("secret"),
+        "{error}"
+    );
+    let refused = Registry::new(RegistryOptions { hosts: only(&test.storage), ..test.options() });
+    let error = refused.unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{} is not among", test.address)), "{error}");
+    let mut registry = Registry::new(RegistryOptions { login: None, ..test.options() }).unwrap();
+    let error = pulled(&mut registry, &manifest).await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the registry refuses a token (401 Unauthorized); name a login that may have it in the test"
+    );
+}
+
+#[tokio::test]
+async fn a_registry_with_tls_leads_nowhere_without() {
+    let entries = ["r.example", "http://r.example", "http://other.example"];
+    let registry = Registry::new(RegistryOptions {
+        repository: OciRepository::parse_tagged("oci://r.example/web").unwrap().0,
+        hosts: entries.map(|entry| ComponentHost::parse(entry).unwrap()).into_iter().collect(),
+        login: None,
+        login_from: "the test",
+        user_agent: "test".to_owned(),
+        time: Duration::from_secs(60),
+        runtime: Handle::current(),
+    });
+    let registry = registry.unwrap();
+    let from = registry.url("manifests/v1").unwrap();
+    assert_eq!(from.to_string(), "https://r.example/v2/web/manifests/v1");
+    for (location, wanted) in [
+        ("/v2/web/blobs/1?x", Some("https://r.example/v2/web/blobs/1?x")),
+        ("https://storage.example/1", Some("https://storage.example/1")),
+        ("http://r.example/1", None),
+        ("http://other.example/1", None),
+        ("//other.example/1", None),
+        ("https://user@other.example/1", None),
+        ("1", None),
+    ] {
+        let url = registry.resolve(&from, location).map(|url| url.to_string());
+        assert_eq!(url.ok().as_deref(), wanted, "{location}");
+    }
+}
+
+#[tokio::test]
+async fn content_is_that_of_its_digest_and_size() {
+    let test = TestRegistry::start().await;
+    let manifest = push(&test, None).await.digest;
+    let component = digest_of(b"component");
+    for (blob, words) in [
+        (&b"componenT"[..], format!("the registry sent {} for", digest_of(b"componenT"))),
+        (&b"component and more"[..], "it has more than the 9 bytes".to_owned()),
+    ] {
+        test.content.lock().unwrap().blobs.insert(component.clone(), blob.to_vec());
+        let error = pulled(&mut test.registry(), &manifest).await.unwrap_err().to_string();
+        assert!(error.contains(&words), "{error}");
+    }
+    test.put_manifest(&manifest, &json!({"layers": []}));
+    let error = pulled(&mut test.registry(), &manifest).await.unwrap_err().to_string();
+    assert!(error.contains("the registry sent the manifest sha256:"), "{error}");
+    let error = pulled(&mut test.registry(), &digest_of(b"none")).await.unwrap_err().to_string();
+    assert_eq!(error, "the registry answered 404 Not Found for the manifest");
+}
+
+#[tokio::test]
+async fn documents_are_attached_beside_those_of_others() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let index = || -> Value {
+        let tag = pushed.digest.replace(':', "-");
+        serde_json::from_slice(&test.content.lock().unwrap().manifests[&tag]).unwrap()
+    };
+    let kind = "application/vnd.cyclonedx+json";
+    let attached = test.registry().attach(&pushed, kind, "{}".into()).await.unwrap();
+    assert_eq!(index()["manifests"], json!([attached]));
+    test.registry().attach(&pushed, kind, "{}".into()).await.unwrap();
+    assert_eq!(index()["manifests"].as_array().unwrap().len(), 1, "the same document");
+    test.registry().attach(&pushed, kind, "{\"a\": 1}".into()).await.unwrap();
+    assert_eq!(index()["manifests"].as_array().unwrap().len(), 2);
+    let manifest: Value =
+        serde_json::from_slice(&test.content.lock().unwrap().manifests[&attached.digest]).unwrap();
+    assert_eq!(manifest["subject"]["digest"], json!(pushed.digest));
+}
+
+#[tokio::test]
+async fn a_signature_is_found_in_both_forms_and_counts_by_its_key() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let (key, other) = (TestKey::generate(), TestKey::generate());
+    let verify = async |key: &TestKey| test.registry().verify(&pushed.digest, &key.keys()).await;
+    let error = verify(&key).await.unwrap_err().to_string();
+    assert!(error.contains("has no signature; sign it with"), "{error}");
+
+    // As cosign 2 does.
+    let text = payload(&pushed.digest);
+    let mut layer = test.put("application/vnd.dev.cosign.simplesigning.v1+json", &text);
+    layer["annotations"] = json!({"dev.cosignproject.cosign/signature": key.sign(text.as_bytes())});
+    let tag = format!("{}.sig", pushed.digest.replace(':', "-"));
+    test.put_manifest(&tag, &json!({"schemaVersion": 2, "layers": [layer]}));
+    verify(&key).await.unwrap();
+    let error = verify(&other).await.unwrap_err();
+    assert!(
+        matches!(error, RegistryError::Unsigned(_)) && error.to_string().contains("none of the 1"),
+        "{error}"
+    );
+
+    // As cosign 3 does, beside a document that is no signature.
+    let attach = async |kind: &str, text: String| {
+        test.registry().attach(&pushed, kind, text.into()).await.unwrap();
+    };
+    attach("application/vnd.cyclonedx+json", "{}".to_owned()).await;
+    let bundle = other.bundle("https://sigstore.dev/cosign/sign/v1", &pushed.digest);
+    attach("application/vnd.dev.sigstore.bundle.v0.3+json", bundle).await;
+    verify(&other).await.unwrap();
+    let error = verify(&TestKey::generate()).await.unwrap_err().to_string();
+    assert!(error.contains("none of the 2"), "{error}");
+}

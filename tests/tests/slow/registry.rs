@@ -1,0 +1,200 @@
+//! Components in a real OCI registry: pushed, pulled, run by a host, and signed with cosign. At full length only, since registry
+//! and cosign are built for it, and the host with the feature `oci`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use pilothouse_testkit::poll::SOON;
+use pilothouse_tests::controlplane::{Options, Server};
+use pilothouse_tests::go_program::{COSIGN, REGISTRY};
+use pilothouse_tests::host::HostOptions;
+use pilothouse_tests::plugins::{self, marked};
+use pilothouse_tests::process::{self, Finished};
+use pilothouse_tests::registry::RegistryProgram;
+use pilothouse_tests::{Cluster, ControlPlane, Host, cli, full, guests, or_skip};
+use serde_json::{Value, json};
+
+/// Where the tenant works, on a server of each test's own.
+const SHOP: &str = "shop";
+const KIND: &str = "pilothouse.dev/v1alpha1/Plugin";
+/// The plugin on the host.
+const NAME: &str = "shop/noop";
+/// Time limit of cosign.
+const COSIGN_ENDS: Duration = Duration::from_secs(60);
+
+/// `pilothouse ARGS` with the registry's address and login.
+fn pilothouse(dir: &Path, registry: &RegistryProgram, args: &[&str]) -> Result<Finished> {
+    let (plain, login) =
+        (format!("http://{}", registry.address()), registry.docker_config().join("config.json"));
+    let login = login.to_str().context("a path")?;
+    cli::run(dir, &[args, &["--component-hosts", &plain, "--docker-config", login]].concat())
+}
+
+/// Pushes a file; `spec.source` of a Plugin that runs it.
+fn push(dir: &Path, registry: &RegistryProgram, file: &str, more: &[&str]) -> Result<Value> {
+    let target = format!("oci://{}/team/noop:{}", registry.address(), file.trim_end_matches(".wasm"));
+    let pushed = pilothouse(dir, registry, &[&["push", file, &target], more].concat())?;
+    ensure!(pushed.status.success(), "{pushed:?}");
+    let printed: Value = serde_saphyr::from_str(&pushed.stdout)?;
+    Ok(printed["source"].clone())
+}
+
+fn text<'a>(source: &'a Value, field: &str) -> Result<&'a str> {
+    source[field].as_str().with_context(|| format!("{source} has no {field}"))
+}
+
+/// Starts a host that runs the Plugins of a namespace of this server, and puts the login of the registry there.
+fn host(plane: &ControlPlane, dir: &Path, registry: &RegistryProgram, more: &[&str]) -> Result<Host> {
+    let cluster = Cluster::of(plane)?;
+    cluster.namespace(SHOP)?;
+    let mut options = HostOptions::new(plane.kubeconfig());
+    options.dir = Some(dir.to_owned());
+    let plain = format!("http://{}", registry.address());
+    let args = ["--plugins-from-cluster", SHOP, "--component-hosts", &plain];
+    options.args = args.iter().chain(more).map(|arg| (*arg).to_owned()).collect();
+    let host = Host::start(options)?;
+    let printed = cli::pilothouse(&host, &["crd", "--plugins"])?;
+    cluster.create(&serde_saphyr::from_str::<Value>(&printed.stdout)?)?;
+    host.wait_for("the host to be ready", SOON, || host.get("/readyz").map(|answer| answer.status == 200))?;
+    cluster.create(&json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": SHOP, "name": "login"},
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": {".dockerconfigjson": BASE64_STANDARD.encode(registry.login().to_string())},
+    }))?;
+    Ok(host)
+}
+
+fn create(cluster: &Cluster, source: &Value) -> Result<Value> {
+    cluster.create(&json!({
+        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "metadata": {"namespace": SHOP, "name": "noop"},
+        "spec": {
+            "source": source,
+            "serviceAccount": {"namespace": SHOP, "name": "robot"},
+            "permissions": [
+                {"groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "namespaces": [SHOP]},
+            ],
+        },
+    }))
+}
+
+#[test]
+fn a_component_is_pushed_pulled_and_run_with_a_login() -> Result<()> {
+    full::only(|| {
+        or_skip(|| {
+            REGISTRY.require()?;
+            pushed_and_run()
+        })
+    })
+}
+
+fn pushed_and_run() -> Result<()> {
+    let registry = RegistryProgram::start()?;
+    let plane = ControlPlane::start(Options::on(Server::Development))?;
+    let cluster = Cluster::of(&plane)?;
+    let dir = tempfile::Builder::new().prefix("oci-").tempdir()?;
+    let component = fs::read(guests::wasm("noop")?)?;
+    fs::write(dir.path().join("noop.wasm"), &component)?;
+    fs::write(
+        dir.path().join("sbom.json"),
+        json!({"bomFormat": "CycloneDX", "specVersion": "1.6"}).to_string(),
+    )?;
+
+    let target = format!("oci://{}/team/noop", registry.address());
+    let plain = format!("http://{}", registry.address());
+    let refused = cli::run(dir.path(), &["push", "noop.wasm", &target, "--component-hosts", &plain])?;
+    ensure!(
+        refused.stderr.contains("the registry asks for a login; name one in --docker-config"),
+        "{refused:?}"
+    );
+
+    let source = push(dir.path(), &registry, "noop.wasm", &["--sbom", "sbom.json"])?;
+    let again = push(dir.path(), &registry, "noop.wasm", &[])?;
+    ensure!(again == source, "the same component is another artifact: {again} {source}");
+    let artifact = text(&source, "oci")?;
+    let pulled = pilothouse(dir.path(), &registry, &["pull", artifact, "--out", "pulled.wasm"])?;
+    ensure!(pulled.status.success() && pulled.stdout.contains(text(&source, "digest")?), "{pulled:?}");
+    ensure!(fs::read(dir.path().join("pulled.wasm"))? == component);
+
+    let host = host(&plane, dir.path(), &registry, &[])?;
+    create(&cluster, &source)?;
+    plugins::wait_until(&host, NAME, "without a login", |status| {
+        let error = status.last_error.as_deref().unwrap_or_default();
+        error.contains("the registry asks for a login; name one in spec.source.pullSecret")
+    })?;
+    cluster.merge(KIND, SHOP, "noop", &json!({"spec": {"source": {"pullSecret": "login"}}}))?;
+    let running = plugins::wait_running(&host, NAME)?;
+    ensure!(running.digest == text(&source, "digest")?, "{running:?}");
+    cluster.delete(KIND, SHOP, "noop")
+}
+
+#[test]
+fn a_host_that_requires_signatures_runs_what_cosign_has_signed() -> Result<()> {
+    full::only(|| {
+        or_skip(|| {
+            REGISTRY.require()?;
+            COSIGN.require()?;
+            signed()
+        })
+    })
+}
+
+/// Runs cosign in a folder with its key, with the registry's login and without services of others.
+fn cosign(dir: &Path, registry: &RegistryProgram, args: &[&str]) -> Result<()> {
+    let mut command = Command::new(COSIGN.built()?);
+    command.current_dir(dir).args(args).env("HOME", dir);
+    command.env("COSIGN_PASSWORD", "").env("DOCKER_CONFIG", registry.docker_config());
+    let finished = process::run(&mut command, "", COSIGN_ENDS)?;
+    ensure!(finished.status.success(), "{args:?}: {finished:?}");
+    Ok(())
+}
+
+fn signed() -> Result<()> {
+    let registry = RegistryProgram::start()?;
+    let plane = ControlPlane::start(Options::on(Server::Development))?;
+    let cluster = Cluster::of(&plane)?;
+    let dir = tempfile::Builder::new().prefix("oci-").tempdir()?;
+    let dir = dir.path();
+    cosign(dir, &registry, &["generate-key-pair"])?;
+    let sign = |source: &Value, more: &[&str]| {
+        let artifact = text(source, "oci")?.trim_start_matches("oci://");
+        let args =
+            ["sign", "--key", "cosign.key", "--yes", "--use-signing-config=false", "--tlog-upload=false"];
+        cosign(dir, &registry, &[&args[..], more, &[artifact]].concat())
+    };
+    let key = dir.join("cosign.pub");
+    let key = key.to_str().context("a path")?;
+    let require = ["--signatures", "require", "--signature-key", key];
+    let host = host(&plane, dir, &registry, &require)?;
+
+    // The two forms: a bundle, and a payload with its signature beside it.
+    for (file, more) in [("new.wasm", &[][..]), ("old.wasm", &["--new-bundle-format=false"][..])] {
+        fs::write(dir.join(file), marked(&guests::wasm("noop")?, file)?)?;
+        let mut source = push(dir, &registry, file, &[])?;
+        source["pullSecret"] = json!("login");
+        match cluster.get(KIND, SHOP, "noop")? {
+            None => create(&cluster, &source)?,
+            Some(_) => cluster.merge(KIND, SHOP, "noop", &json!({"spec": {"source": source}}))?,
+        };
+        plugins::wait_until(&host, NAME, "without a signature", |status| {
+            let error = status.last_error.as_deref().unwrap_or_default();
+            error.contains("this host runs signed components alone") && error.contains("has no signature")
+        })?;
+        let artifact = text(&source, "oci")?;
+        let pull = ["pull", artifact, "--out", "pulled.wasm", "--signature-key", key];
+        let refused = pilothouse(dir, &registry, &pull)?;
+        ensure!(!refused.status.success() && refused.stderr.contains("has no signature"), "{refused:?}");
+        sign(&source, more)?;
+        let digest = text(&source, "digest")?;
+        plugins::wait_until(&host, NAME, "running, signed", |status| {
+            status.state == "running" && status.digest == digest
+        })?;
+        let pulled = pilothouse(dir, &registry, &pull)?;
+        ensure!(pulled.status.success(), "{pulled:?}");
+    }
+    cluster.delete(KIND, SHOP, "noop")
+}
