@@ -212,6 +212,13 @@ impl Manifest {
         })
     }
 
+    /// Whether the plugin runs in a cluster of this name.
+    #[must_use]
+    pub fn runs_in(&self, cluster: &str) -> bool {
+        self.clusters.iter().any(|name| name == cluster)
+            || (self.clusters.is_empty() && cluster == clusters::HOME_CLUSTER)
+    }
+
     /// The manifest of the run in one of its clusters: `$(cluster)` in strings of the configuration is the name of the cluster.
     #[must_use]
     pub fn in_cluster(&self, cluster: &str) -> Self {

@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use pilothouse_object::is_dns_subdomain;
 use pilothouse_plugin::directory::{Change, Files, Rules, Scanner, read_component};
+use pilothouse_plugin::{HOME_CLUSTER, check_cluster_name};
 
 use self::needs::{Host, Plugin};
 use self::rights::Rights;
@@ -35,6 +36,9 @@ const EXAMPLES: &str = "Examples:
   # For a host that runs the Plugins of two namespaces
   pilothouse rbac --plugins-from-cluster team-a,team-b
 
+  # For the identity of the host in another cluster, for the plugins that name that cluster
+  pilothouse rbac plugins --cluster east
+
   # With other names, for a host without leader election
   pilothouse rbac plugins --namespace controllers --service-account host --no-leader-election";
 
@@ -50,6 +54,9 @@ pub(crate) struct Rbac {
     /// Namespaces whose Plugins (plugins.pilothouse.dev) the host runs as well, as for `run`
     #[arg(long, value_name = "NAMESPACES", value_delimiter = ',', value_parser = plugin_objects::namespace)]
     plugins_from_cluster: Vec<String>,
+    /// Name of another cluster (run --clusters) whose permissions are printed, in place of those in the home cluster
+    #[arg(long, value_name = "NAME", default_value = HOME_CLUSTER, hide_default_value = true, value_parser = cluster)]
+    cluster: String,
     /// Namespace of the host's ServiceAccount and Pod
     #[arg(short, long, value_name = "NS", default_value = "pilothouse", value_parser = name)]
     namespace: String,
@@ -73,6 +80,11 @@ pub(crate) struct Rbac {
     cache_dir: Option<PathBuf>,
 }
 
+/// The name of a cluster.
+fn cluster(text: &str) -> Result<String, String> {
+    check_cluster_name(text).map(|()| text.to_owned())
+}
+
 /// The name of an object of the cluster.
 fn name(text: &str) -> Result<String, String> {
     match is_dns_subdomain(text) {
@@ -87,7 +99,8 @@ impl Rbac {
     }
 
     async fn print(self) -> Result<()> {
-        let Self { namespace, service_account, lease, .. } = self;
+        let Self { namespace, service_account, lease, cluster, .. } = self;
+        let is_home = cluster == HOME_CLUSTER;
         let lease = lease.unwrap_or_else(|| (namespace.clone(), LEASE.to_owned()));
         let host = Host {
             lease: (!self.no_leader_election).then_some(lease),
@@ -97,18 +110,29 @@ impl Rbac {
             account: service_account,
         };
         let mut rights = Rights::default();
-        needs::of_host(&host, &mut rights)?;
+        if is_home {
+            needs::of_host(&host, &mut rights)?;
+        }
         if !self.plugins_from_cluster.is_empty() {
             let namespaces = plugin_objects::namespaces(self.plugins_from_cluster).context(
                 "--plugins-from-cluster: all namespaces have no form in RBAC, which cannot give the groups of their ServiceAccounts \
                  without those of administrators; name the namespaces",
             )?;
-            needs::of_plugin_objects(&namespaces, &mut rights)?;
+            match is_home {
+                true => needs::of_plugin_objects(&namespaces, &mut rights)?,
+                false => needs::of_tenants(&namespaces, &mut rights)?,
+            }
         }
         if let Some(directory) = &self.directory {
             let inspector = Inspector::new(self.cache_dir.map_or_else(default_cache_dir, Ok)?)?;
             for (path, plugin) in plugins(directory, &inspector).await?.into_values() {
-                needs::of_plugin(&plugin, &mut rights).context(path)?;
+                let added = match plugin.manifest.runs_in(&cluster) {
+                    true if is_home => needs::of_plugin(&plugin, &mut rights),
+                    true => needs::of_run(&plugin, &mut rights),
+                    false if is_home => needs::of_config_sources(&plugin.manifest, &mut rights),
+                    false => continue,
+                };
+                added.context(path)?;
             }
         }
         print(&manifest::yaml(&host, &rights))
