@@ -219,11 +219,14 @@ impl Manifest {
             || (self.clusters.is_empty() && cluster == clusters::HOME_CLUSTER)
     }
 
-    /// The manifest of the run in one of its clusters: `$(cluster)` in strings of the configuration is the name of the cluster.
+    /// The manifest of the run in one of its clusters: if it names any, `$(cluster)` in strings of the configuration is the
+    /// name of the cluster.
     #[must_use]
     pub fn in_cluster(&self, cluster: &str) -> Self {
         let mut manifest = self.clone();
-        manifest.config.values_mut().for_each(|value| clusters::fill_in(value, cluster));
+        if !manifest.clusters.is_empty() {
+            manifest.config.values_mut().for_each(|value| clusters::fill_in(value, cluster));
+        }
         manifest
     }
 }

@@ -10,6 +10,7 @@ mod rights;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -125,7 +126,7 @@ impl Rbac {
         }
         if let Some(directory) = &self.directory {
             let inspector = Inspector::new(self.cache_dir.map_or_else(default_cache_dir, Ok)?)?;
-            for (path, plugin) in plugins(directory, &inspector).await?.into_values() {
+            for (path, plugin) in plugins(directory, &inspector, &cluster).await?.into_values() {
                 let added = match plugin.manifest.runs_in(&cluster) {
                     true if is_home => needs::of_plugin(&plugin, &mut rights),
                     true => needs::of_run(&plugin, &mut rights),
@@ -141,7 +142,11 @@ impl Rbac {
 
 /// The plugins of a directory by their names, each with the file that it is called after. Each is looked into when its
 /// component is read, which nobody keeps: those of a whole directory may be gigabytes.
-async fn plugins(directory: &Path, inspector: &Inspector) -> Result<BTreeMap<String, (String, Plugin)>> {
+async fn plugins(
+    directory: &Path,
+    inspector: &Inspector,
+    cluster: &str,
+) -> Result<BTreeMap<String, (String, Plugin)>> {
     // It is read once, by its owner: files are what they are now, and who else may write them is the host's business.
     let rules = Rules { allow_writable: true, ..Rules::default() };
     let mut scanner = Scanner::new(directory.to_owned(), rules);
@@ -152,7 +157,7 @@ async fn plugins(directory: &Path, inspector: &Inspector) -> Result<BTreeMap<Str
                 Change::Changed(files) => {
                     let path = files.places.manifest_or_component().to_owned();
                     let name = files.name.clone();
-                    let plugin = inspect(inspector, files).await.with_context(|| path.clone())?;
+                    let plugin = inspect(inspector, files, cluster).await.with_context(|| path.clone())?;
                     plugins.insert(name, (path, plugin));
                 }
                 Change::Broken { file, reason, .. } => bail!("{}: {reason}", file.display()),
@@ -169,9 +174,10 @@ async fn plugins(directory: &Path, inspector: &Inspector) -> Result<BTreeMap<Str
     bail!("the files in {} keep changing; try again when they are written", directory.display())
 }
 
-/// Finds out what a plugin is.
-async fn inspect(inspector: &Inspector, files: Files) -> Result<Plugin> {
+/// Finds out what a plugin is in a cluster.
+async fn inspect(inspector: &Inspector, files: Files, cluster: &str) -> Result<Plugin> {
     let Files { manifest, wasm_path, digest, .. } = files;
+    let manifest = Arc::new(manifest.in_cluster(cluster));
     let wasm = read_component(&wasm_path, &digest)
         .with_context(|| format!("{} cannot be read", wasm_path.display()))?
         .with_context(|| {

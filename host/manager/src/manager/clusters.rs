@@ -39,12 +39,6 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// The home cluster alone.
-    #[must_use]
-    pub fn only(client: Client, factory: SharedInformerFactory) -> Self {
-        Self { home: ClusterClient { client, factory }, others: BTreeMap::new() }
-    }
-
     /// The same clients, with the connections of live calls on a runtime.
     pub(super) fn with_connections_on(mut self, runtime: &Handle) -> Self {
         for cluster in std::iter::once(&mut self.home).chain(self.others.values_mut()) {

@@ -1,9 +1,9 @@
 //! [`GuestMetrics`]: the metrics that a plugin declares itself, with bounds on their number.
 //!
 //! They are shown as `plugin_NAME__METRIC` with the label `plugin`: no metric of the host begins with `plugin_`, and no two
-//! plugins have a name in common, since a metric has no `__`. Runs of a plugin in several clusters have the metric in common and
-//! differ in the label; the kind is that of the first of them, and runs that declare another kind are left out. They stay over reloads and go with the plugin. A generation may
-//! declare a metric otherwise than one before it, whose values are then gone.
+//! plugins have a name in common, since a metric has no `__`. They stay over reloads and go with the plugin. A generation may
+//! declare a metric otherwise than one before it, whose values are then gone. Runs of a plugin in several clusters have the
+//! metric in common and differ in the label; its kind is that of the first run, and runs that declare another are left out.
 
 use std::collections::BTreeMap;
 use std::fmt;
