@@ -124,7 +124,7 @@ pub(crate) struct Run {
     /// Seconds that running calls may continue after SIGTERM or SIGINT
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_SHUTDOWN_TIMEOUT)]
     shutdown_timeout: u64,
-    /// Maximum requests per second to the API server of each cluster, shared fairly among plugins; watches are not limited [default: no limit]
+    /// Maximum requests per second to each API server, shared fairly among plugins; watches are not limited [default: no limit]
     #[arg(long, value_name = "QPS")]
     kube_api_qps: Option<f64>,
     /// Burst: requests that may start at once after a pause [default: twice --kube-api-qps]
