@@ -1,7 +1,7 @@
 //! [`AllowLists`]: what the operator of a host lets manifests name, where others write the plugin directory.
 //!
-//! Invariant: without a list everything may be named, except clusters by Plugins of the cluster. With one, nothing outside of it takes effect: a manifest that names it
-//! is refused as a whole, and the error names the flag.
+//! Invariant: without a list everything may be named, except clusters by Plugins of the cluster. With one, nothing outside of it
+//! takes effect: a manifest that names it is refused as a whole, and the error names the flag.
 
 use std::collections::BTreeSet;
 use std::path::{Component, PathBuf};
