@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use pilothouse_manager::{ClusterView, PluginDetail, PluginList, PluginStatus, WatchView};
 
 use crate::admin_client::{AdminArgs, NOT_A_HOST};
-use crate::table::Table;
+use crate::table::{Table, printable};
 
 const EXAMPLES: &str = "Examples:
   # All plugins of the host on this machine
@@ -84,7 +84,7 @@ fn table(plugins: &[PluginStatus]) -> String {
 fn clusters(clusters: &[ClusterView]) -> String {
     let line = |ClusterView { name, server, error }: &ClusterView| match error {
         None => format!("cluster {name}: {server}\n"),
-        Some(error) => format!("cluster {name}: {server}: does not answer: {error}\n"),
+        Some(error) => format!("cluster {name}: {server}: does not answer: {}\n", printable(error)),
     };
     clusters.iter().map(line).collect()
 }
