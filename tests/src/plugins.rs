@@ -131,6 +131,9 @@ pub fn all(host: &Host) -> anyhow::Result<Vec<Status>> {
         /// Present on hosts with `--leader-elect`.
         #[serde(default, rename = "election")]
         _election: Option<Value>,
+        /// Present on hosts with `--clusters`.
+        #[serde(default, rename = "clusters")]
+        _clusters: Vec<Value>,
     }
     let list: List = serde_json::from_value(host.plugins()?).context("the shape of /plugins")?;
     Ok(list.plugins)

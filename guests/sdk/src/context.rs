@@ -48,7 +48,7 @@ impl Context {
         Queue::new(self)
     }
 
-    /// The cluster that the call is about; 0 for that of the host, which today's hosts have alone.
+    /// The cluster that the call is about; 0 for the one that the plugin runs in, which is the only one today.
     pub fn cluster(&self) -> u32 {
         self.cluster
     }

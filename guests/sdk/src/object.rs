@@ -47,7 +47,7 @@ impl Object<'_> {
         self.raw.key().into()
     }
 
-    /// The cluster that the object is in; 0 for that of the host.
+    /// The cluster that the object is in; 0 for the one that the plugin runs in.
     pub fn cluster(&self) -> u32 {
         self.raw.cluster()
     }

@@ -67,7 +67,7 @@ pub struct Request {
     pub reasons: Reasons,
     /// Priority of the key on the queue; 0 is the usual one, and keys of a reload or a resync have less.
     pub priority: i32,
-    /// The cluster of the key; 0 for that of the host.
+    /// The cluster of the key; 0 for the one that the plugin runs in.
     pub cluster: u32,
 }
 

@@ -13,6 +13,7 @@ use pilothouse_client::{
 };
 use pilothouse_manager::PLUGIN_ANNOTATION;
 use pilothouse_object::{Gvk, Object, human_duration};
+use pilothouse_plugin::split_run;
 
 use crate::table::Table;
 
@@ -26,7 +27,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Events {
-    /// Only Events of this plugin, and Events of hosts about it
+    /// Only Events of this plugin, or of its run PLUGIN@CLUSTER, and Events of hosts about it
     #[arg(long, value_name = "NAME")]
     plugin: Option<String>,
     /// Only Events in this namespace; Events about cluster-scoped objects are in `default` [default: all namespaces]
@@ -127,7 +128,10 @@ impl Printer {
 
     fn wants(&self, event: &Object) -> bool {
         let plugin = event.annotation(PLUGIN_ANNOTATION);
-        plugin.is_some_and(|plugin| self.plugin.as_ref().is_none_or(|wanted| *wanted == plugin))
+        let is_wanted = |plugin: &str| {
+            self.plugin.as_deref().is_none_or(|wanted| wanted == plugin || wanted == split_run(plugin).0)
+        };
+        plugin.is_some_and(|plugin| is_wanted(&plugin))
     }
 
     fn show(&mut self, event: &Object) -> Result<()> {
@@ -220,6 +224,12 @@ mod tests {
         let other =
             event(r#"{"apiVersion":"v1","kind":"Event","metadata":{"name":"a"},"reportingComponent":"p"}"#);
         assert!(of(None).wants(&marked) && of(Some("p")).wants(&marked) && !of(Some("q")).wants(&marked));
+        assert!(!of(Some("p@east")).wants(&marked));
+        let elsewhere = event(
+            r#"{"apiVersion":"v1","kind":"Event","metadata":{"name":"a","annotations":{"pilothouse.dev/plugin":"p@east"}}}"#,
+        );
+        assert!(of(Some("p")).wants(&elsewhere) && of(Some("p@east")).wants(&elsewhere));
+        assert!(!of(Some("p@west")).wants(&elsewhere) && !of(Some("east")).wants(&elsewhere));
         assert!(!of(None).wants(&other) && !of(Some("p")).wants(&other));
     }
 }

@@ -1,5 +1,6 @@
 //! [`Hosting`]: the host in this process, from the client to the end of the last call. Called by `run`, `dev` and `test`.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use pilothouse_cache::{Compression, FactoryOptions, InformerOptions, SharedInfor
 use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::{Engine, EngineOptions};
 use pilothouse_manager::admin::AdminOptions;
-use pilothouse_manager::{Manager, ManagerOptions, Metrics, PluginThreads, admin};
+use pilothouse_manager::{ClusterClient, Clusters, Manager, ManagerOptions, Metrics, PluginThreads, admin};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -27,8 +28,10 @@ pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
 
 /// How a host is started.
 pub(crate) struct HostingOptions {
-    /// Where the API server is and how it is asked.
+    /// Where the API server of the home cluster is and how it is asked.
     pub(crate) client: ClientOptions,
+    /// Where those of other clusters are, by the names that manifests use.
+    pub(crate) clusters: BTreeMap<String, ClientOptions>,
     /// Folder of compiled plugins.
     pub(crate) cache_dir: Option<PathBuf>,
     /// Where the admin endpoints are served, and to whom.
@@ -49,6 +52,21 @@ fn checks_watch_lists() -> bool {
         .is_ok_and(|value| matches!(&*value, "1" | "t" | "T" | "true" | "TRUE" | "True"))
 }
 
+/// The client of a cluster, with its informers.
+async fn connect(
+    options: ClientOptions,
+    compression: Compression,
+    metrics: &Metrics,
+) -> Result<ClusterClient> {
+    let client = Client::new(ClientOptions { observer: Some(Arc::new(metrics.clone())), ..options }).await?;
+    // Made for each cluster: the options hold what informers know together about whether their API server is there.
+    let mut informer = InformerOptions { compression, ..InformerOptions::default() };
+    informer.reflector.check_watch_lists = checks_watch_lists();
+    let options = FactoryOptions { informer, ..FactoryOptions::default() };
+    let factory = SharedInformerFactory::for_client(client.clone(), options);
+    Ok(ClusterClient { client, factory })
+}
+
 /// A running host.
 pub(crate) struct Hosting {
     manager: Manager,
@@ -63,9 +81,14 @@ impl Hosting {
     pub(crate) async fn start(options: HostingOptions, threads: Threads) -> Result<Self> {
         let Threads { guests, work, admin: admin_runtime, lease } = threads;
         let metrics = Metrics::new();
-        let client =
-            Client::new(ClientOptions { observer: Some(Arc::new(metrics.clone())), ..options.client })
-                .await?;
+        let home = connect(options.client, options.compression, &metrics).await?;
+        let mut others = BTreeMap::new();
+        for (name, client) in options.clusters {
+            let cluster = connect(client, options.compression, &metrics).await;
+            let cluster = cluster.with_context(|| format!("--clusters: cluster {name:?}"))?;
+            others.insert(name, cluster);
+        }
+        let client = home.client.clone();
         let engine = Engine::new(EngineOptions {
             cache_dir: options.cache_dir.map_or_else(default_cache_dir, Ok)?,
             compiler: worker::compiler(),
@@ -73,10 +96,6 @@ impl Hosting {
         })?;
         let admin = options.admin.listener.local_addr()?;
         let health = options.admin.health.as_ref().map(TcpListener::local_addr).transpose()?;
-        let mut informer = InformerOptions { compression: options.compression, ..InformerOptions::default() };
-        informer.reflector.check_watch_lists = checks_watch_lists();
-        let factories = FactoryOptions { informer, ..FactoryOptions::default() };
-        let factory = SharedInformerFactory::for_client(client.clone(), factories);
         let mut managed = options.manager;
         managed.events_about = options.pod.map(|pod| pod.object(&client)).transpose()?;
         let lease = lease.unwrap_or_else(Handle::current);
@@ -88,7 +107,8 @@ impl Hosting {
         }
         tokio::spawn(metrics.watch_this_runtime());
         let threads = PluginThreads { guests, work };
-        let manager = Manager::start(managed, engine, client, factory, metrics.clone(), threads).await?;
+        let clusters = Clusters { home, others };
+        let manager = Manager::start(managed, engine, clusters, metrics.clone(), threads).await?;
         let served = {
             // The readiness of a listener is reported by the runtime that it is registered with.
             let _on_admin = admin_runtime.enter();

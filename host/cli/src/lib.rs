@@ -8,6 +8,7 @@ mod audit;
 mod build;
 #[cfg(feature = "dev")]
 mod check;
+mod clusters;
 mod compile;
 mod completions;
 #[cfg(feature = "dev")]

@@ -16,6 +16,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::audit::AuditArgs;
+use crate::clusters::ClusterArgs;
 use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, default_cache_dir};
 use crate::keeping::Keeping;
@@ -47,6 +48,9 @@ const EXAMPLES: &str = "Examples:
   # The Plugins of two namespaces of the cluster
   pilothouse run --plugins-from-cluster team-a,team-b
 
+  # In several clusters: manifests name them in spec.clusters
+  pilothouse run --plugins plugins --context hub --clusters east,west=admin@west
+
   # With a recording of one plugin, for `pilothouse replay`
   pilothouse run --plugins plugins --record calls.jsonl --plugin foo-controller
 
@@ -68,9 +72,11 @@ pub(crate) struct Run {
     /// Kubeconfig file; without it $KUBECONFIG, ~/.kube/config, then the service account of the pod
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig
+    /// Context of the kubeconfig, which is the home cluster
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    #[command(flatten)]
+    clusters: ClusterArgs,
     /// Directory of compiled plugins, private to this user [default: $XDG_CACHE_HOME/pilothouse or ~/.cache/pilothouse]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
@@ -121,7 +127,7 @@ pub(crate) struct Run {
     /// Seconds that running calls may continue after SIGTERM or SIGINT
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_SHUTDOWN_TIMEOUT)]
     shutdown_timeout: u64,
-    /// Maximum requests per second to the API server, shared fairly among plugins; watches are not limited [default: no limit]
+    /// Maximum requests per second to each API server, shared fairly among plugins; watches are not limited [default: no limit]
     #[arg(long, value_name = "QPS")]
     kube_api_qps: Option<f64>,
     /// Burst: requests that may start at once after a pause [default: twice --kube-api-qps]
@@ -198,18 +204,20 @@ impl Run {
         let (traces, exporting) = self.traces.start(&threads.work)?.unzip();
         #[cfg(not(feature = "traces"))]
         let traces = None;
+        let client = ClientOptions {
+            kubeconfig: self.kubeconfig,
+            context: self.context,
+            rate_limit: self.kube_api_qps.map(|qps| RateLimit {
+                qps,
+                burst: self.kube_api_burst.unwrap_or_else(|| RateLimit::usual_burst(qps)),
+            }),
+            compress_lists: self.compress_lists,
+            max_connections: limits.max_connections.unwrap_or(defaults.max_connections),
+            ..defaults
+        };
         let options = HostingOptions {
-            client: ClientOptions {
-                kubeconfig: self.kubeconfig,
-                context: self.context,
-                rate_limit: self.kube_api_qps.map(|qps| RateLimit {
-                    qps,
-                    burst: self.kube_api_burst.unwrap_or_else(|| RateLimit::usual_burst(qps)),
-                }),
-                compress_lists: self.compress_lists,
-                max_connections: limits.max_connections.unwrap_or(defaults.max_connections),
-                ..defaults
-            },
+            clusters: self.clusters.clients(&client)?,
+            client,
             cache_dir: Some(cache_dir),
             admin,
             compression: if self.compress { Compression::Auto } else { Compression::Off },
@@ -223,6 +231,7 @@ impl Run {
                     service_accounts: (!self.allow_service_accounts.is_empty())
                         .then_some(self.allow_service_accounts),
                     config_files_under: self.config_files_under,
+                    clusters: self.clusters.allowed(),
                 },
                 directory: DirectoryOptions {
                     allow_writable: self.allow_writable_plugins,

@@ -5,10 +5,10 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
-use pilothouse_manager::{PluginDetail, PluginList, PluginStatus, WatchView};
+use pilothouse_manager::{ClusterView, PluginDetail, PluginList, PluginStatus, WatchView};
 
 use crate::admin_client::{AdminArgs, NOT_A_HOST};
-use crate::table::Table;
+use crate::table::{Table, printable};
 
 const EXAMPLES: &str = "Examples:
   # All plugins of the host on this machine
@@ -23,7 +23,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Status {
-    /// Show all about this plugin
+    /// Show all about this plugin; about its run elsewhere than at home with PLUGIN@CLUSTER
     plugin: Option<String>,
     #[command(flatten)]
     admin: AdminArgs,
@@ -54,7 +54,8 @@ impl Status {
             Output::Table => {
                 let list: PluginList = serde_json::from_slice(&body).context(NOT_A_HOST)?;
                 let election = list.election.map(|e| format!("{e} ({}, {})\n", e.lease, e.identity));
-                election.unwrap_or_default() + &table(&list.plugins) + &warnings(&list.plugins)
+                let head = election.unwrap_or_default() + &clusters(&list.clusters);
+                head + &table(&list.plugins) + &warnings(&list.plugins)
             }
         };
         std::io::stdout().write_all(text.as_bytes())?;
@@ -77,6 +78,15 @@ fn table(plugins: &[PluginStatus]) -> String {
         ]
     }));
     Table::default().lines(&rows)
+}
+
+/// A line for each cluster beside the home cluster.
+fn clusters(clusters: &[ClusterView]) -> String {
+    let line = |ClusterView { name, server, error }: &ClusterView| match error {
+        None => format!("cluster {name}: {server}\n"),
+        Some(error) => format!("cluster {name}: {server}: does not answer: {}\n", printable(error)),
+    };
+    clusters.iter().map(line).collect()
 }
 
 /// A line for each warning.
@@ -172,6 +182,18 @@ mod tests {
         );
         assert!(lines[2].ends_with("b.wasm: not wasm"), "{text}");
         assert_eq!(warnings(&list.plugins), "a-long-name: warning: too much\n");
+        assert_eq!(clusters(&list.clusters), "", "as of a host without other clusters");
+    }
+
+    #[test]
+    fn a_cluster_that_does_not_answer_says_why() {
+        let list: PluginList = serde_json::from_str(
+            r#"{"plugins":[],"clusters":[{"name":"east","server":"https://e"},
+                {"name":"west","server":"https://w","error":"no route"}]}"#,
+        )
+        .unwrap();
+        let wanted = "cluster east: https://e\ncluster west: https://w: does not answer: no route\n";
+        assert_eq!(clusters(&list.clusters), wanted);
     }
 
     #[test]

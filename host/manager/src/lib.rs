@@ -11,7 +11,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `manager` | the plugins of a host; applies each change of the directory and of the cluster |
+//! | `manager` | the runs of plugins in the clusters of a host; applies each change of the directory and of the cluster |
 //! | `lifecycle/` | one plugin: files, configuration, load, generation, state machine, quarantine |
 //! | `dispatch/` | from a change of an object to a call: filters, key mapping, leadership gate, workers, pumps of handlers; the seam to the engine (`guest.rs`) |
 //! | `access/` | what the ServiceAccounts of plugins may do, asked of the API server again and again |
@@ -39,7 +39,7 @@ pub use leader_election::LeaderElection;
 pub use lifecycle::component_fetch::SignaturePolicy;
 pub use lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 pub use lifecycle::plugin_objects::PluginObjectsOptions;
-pub use manager::{Manager, ManagerOptions, PluginThreads, StartError};
+pub use manager::{ClusterClient, Clusters, Manager, ManagerOptions, PluginThreads, StartError};
 pub use observe::admin;
 pub use observe::audit::{Audit, AuditError, AuditOptions};
 pub use observe::detail::{CurrentView, GenerationView, InformerView, LimitView, PluginDetail, WatchView};
@@ -48,6 +48,8 @@ pub use observe::metrics::Metrics;
 pub use observe::recent_errors::ErrorView;
 pub use observe::recent_log::{LogLine, LogPage, RecentLog};
 pub use observe::rest::{Rest, Troubles};
-pub use observe::status::{ElectionView, PluginList, PluginState, PluginStatus, Role, ShardsView};
+pub use observe::status::{
+    ClusterView, ElectionView, PluginList, PluginState, PluginStatus, Role, ShardsView,
+};
 pub use observe::traces::{Attribute, Span, SpanCounts, Traces};
 pub use observe::usage::{DurationSpread, PluginUsage, Usage, UsageList};

@@ -5,6 +5,7 @@
 //! number compiles or describes at once. A newer change of the same plugin cancels that task.
 
 mod changes;
+mod clusters;
 mod options;
 mod shards;
 
@@ -18,16 +19,17 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use pilothouse_cache::SharedInformerFactory;
-use pilothouse_client::Client;
 use pilothouse_engine::{Engine, EngineOptions};
 use pilothouse_plugin::directory::Files;
+use pilothouse_plugin::split_run;
 use pilothouse_workqueue::{Priority, Timekeeper};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use self::clusters::Cluster;
+pub use self::clusters::{ClusterClient, Clusters};
 pub use self::options::{ManagerOptions, PluginThreads, StartError};
 use crate::access::{AccessReviews, AskServer};
 use crate::dispatch::guest::Compiler;
@@ -43,7 +45,6 @@ use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::lifecycle::plugin_objects::writer::StatusWriter;
 use crate::lifecycle::plugin_objects::{PluginObjects, PluginTable};
 use crate::lifecycle::schedules::Schedules;
-use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::sources::Sources;
 use crate::lifecycle::standby::Standby;
 use crate::observe::command::{Command, CommandError};
@@ -51,9 +52,6 @@ use crate::observe::detail::PluginDetail;
 use crate::observe::host_events::HostEvents;
 use crate::observe::metrics::Metrics;
 use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
-
-/// Wait between two requests for the server's version at start.
-const VERSION_RETRY: Duration = Duration::from_secs(2);
 
 /// How long pending events may still be written when a plugin or the host ends.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
@@ -70,12 +68,13 @@ pub struct Manager(Arc<Inner>);
 
 struct Inner {
     started: (Timestamp, Instant),
-    loader: Arc<Loader>,
+    home: Arc<Cluster>,
+    /// The other clusters, by name.
+    others: BTreeMap<String, Arc<Cluster>>,
     metrics: Metrics,
     host: HostContext,
+    /// The runs of the plugins, by name.
     plugins: Mutex<BTreeMap<String, Entry>>,
-    /// Why the API server has not answered yet; none once it has.
-    unreachable: Mutex<Option<String>>,
     /// Who defines each plugin.
     sources: Mutex<Sources>,
     /// Sources that have not been read once.
@@ -138,8 +137,7 @@ impl Manager {
     pub async fn start(
         options: ManagerOptions,
         engine: Engine,
-        client: Client,
-        factory: SharedInformerFactory,
+        clusters: Clusters,
         metrics: Metrics,
         threads: PluginThreads,
     ) -> Result<Self, StartError> {
@@ -150,19 +148,25 @@ impl Manager {
         if let Some(options) = &options.objects {
             let components = Arc::new(options.open_store().map_err(StartError::Components)?);
             store = Some(Arc::clone(&components));
-            objects =
-                Some(PluginObjects::start(&factory, options.namespaces.as_ref(), ceilings, components)?);
+            objects = Some(PluginObjects::start(
+                &clusters.home.factory,
+                options.namespaces.as_ref(),
+                ceilings,
+                components,
+            )?);
         }
-        let manager = Self::new(options, Arc::new(engine), client, factory, metrics, threads, store).await;
-        let this = manager.clone();
-        tokio::spawn(async move { this.ask_for_version().await });
+        let manager = Self::new(options, Arc::new(engine), clusters, metrics, threads, store).await;
+        for cluster in manager.clusters() {
+            let (cluster, stopping) = (Arc::clone(cluster), manager.0.stopping.clone());
+            tokio::spawn(async move { stopping.run_until_cancelled(cluster.ask_for_version()).await });
+        }
         if let Some(objects) = &objects {
             // Set once: the manager is new.
             let _ = manager.0.objects.set(objects.table());
             let this = manager.clone();
             let writer = StatusWriter {
                 table: objects.table(),
-                sink: manager.0.loader.client.clone(),
+                sink: manager.0.home.loader.client.clone(),
                 election: manager.0.host.election.clone(),
             };
             manager.0.tasks.spawn_on(
@@ -191,8 +195,7 @@ impl Manager {
     async fn new(
         options: ManagerOptions,
         compiler: Arc<dyn Compiler>,
-        client: Client,
-        factory: SharedInformerFactory,
+        clusters: Clusters,
         metrics: Metrics,
         threads: PluginThreads,
         store: Option<Arc<ComponentStore>>,
@@ -200,8 +203,8 @@ impl Manager {
         let PluginThreads { guests, work } = threads;
         let sources = [options.plugins.is_some(), options.objects.is_some()];
         // TLS and bodies of live calls are of a plugin's size: their connections are not those of lists and watches.
-        let client = client.with_connections_on(&work);
-        metrics.watch_informers(factory.clone());
+        let Clusters { home, others } = clusters.with_connections_on(&work);
+        let ClusterClient { client, factory } = home;
         if let Some(election) = options.election.status() {
             metrics.watch_election(election);
         }
@@ -243,8 +246,9 @@ impl Manager {
         let reviews = AccessReviews::new(Arc::new(asker));
         let availability = Arc::clone(factory.availability());
         let fetched = options.objects.zip(store);
-        let fetcher = fetched
-            .map(|(objects, store)| ComponentFetcher::new(client.clone(), store, objects, work.clone()));
+        let fetcher = fetched.map(|(objects, store)| {
+            Arc::new(ComponentFetcher::new(client.clone(), store, objects, work.clone()))
+        });
         let loader = Loader {
             sources: SharedSources::new(
                 client.clone(),
@@ -264,15 +268,20 @@ impl Manager {
             recorder: options.recorder,
             audit: options.audit,
             traces: options.traces,
-            indexes: SharedIndexes::default(),
+            indexes: Arc::default(),
         };
+        let other = |(name, ClusterClient { client, factory }): (String, ClusterClient)| {
+            let cluster = Cluster::new(Some(&name), loader.elsewhere(client, factory));
+            (name, Arc::new(cluster))
+        };
+        let others = others.into_iter().map(other).collect();
         let manager = Self(Arc::new(Inner {
             started: (Timestamp::now(), Instant::now()),
-            loader: Arc::new(loader),
+            home: Arc::new(Cluster::new(None, loader)),
+            others,
             metrics,
             host,
             plugins: Mutex::default(),
-            unreachable: Mutex::new(Some("not tried yet".to_owned())),
             sources: Mutex::default(),
             unread: AtomicUsize::new(sources.into_iter().filter(|is_followed| *is_followed).count()),
             objects: OnceLock::new(),
@@ -284,6 +293,7 @@ impl Manager {
         let this = Arc::downgrade(&manager.0);
         let all = move || this.upgrade().map_or_else(Vec::new, |this| Self(this).plugins());
         manager.0.metrics.watch_plugins(all);
+        manager.0.metrics.watch_clusters(manager.clusters());
         if let Some(shards) = shards {
             manager.follow_shards(&shards);
         }
@@ -300,51 +310,22 @@ impl Manager {
         self.0.started
     }
 
-    /// The informers of all plugins.
-    pub(crate) fn factory(&self) -> &SharedInformerFactory {
-        &self.0.loader.factory
+    /// All clusters of the host, the home cluster first.
+    pub(crate) fn clusters(&self) -> impl Iterator<Item = &Arc<Cluster>> {
+        std::iter::once(&self.0.home).chain(self.0.others.values())
+    }
+
+    /// The cluster of a run, by the name of the run; none if the host has no cluster of that name.
+    fn cluster_of(&self, run: &str) -> Option<&Arc<Cluster>> {
+        split_run(run).1.map_or(Some(&self.0.home), |name| self.0.others.get(name))
     }
 
     /// The threads for what grows with a plugin.
     pub(crate) fn work(&self) -> &Handle {
-        &self.0.loader.work
+        &self.0.home.loader.work
     }
 
-    /// Asks the API server for its version until it answers, and logs the answer.
-    async fn ask_for_version(&self) {
-        let Loader { client, factory, .. } = &*self.0.loader;
-        let asking = async {
-            loop {
-                let permit = factory.availability().enter().await;
-                let answer = client.server_version().await;
-                permit.settle(answer.as_ref().is_err_and(pilothouse_client::Error::is_connection_refused));
-                match answer {
-                    Ok(version) => {
-                        tracing::info!(
-                            event = "connected",
-                            server = client.server(),
-                            version = version.git_version,
-                            "connected"
-                        );
-                        *self.0.unreachable.lock() = None;
-                        return;
-                    }
-                    Err(error) => {
-                        let message = format!("{}: {error}", client.server());
-                        tracing::warn!(
-                            event = "api_server_unreachable",
-                            "no API server yet, trying again: {message}"
-                        );
-                        *self.0.unreachable.lock() = Some(message);
-                        tokio::time::sleep(VERSION_RETRY.mul_f64(rand::random_range(0.8..1.2))).await;
-                    }
-                }
-            }
-        };
-        self.0.stopping.run_until_cancelled(asking).await;
-    }
-
-    /// The plugin of a name; a new one if there is none, or one that is being removed.
+    /// The run of a name; a new one if there is none, or one that is being removed.
     fn plugin(&self, name: &str) -> Arc<Plugin> {
         let mut plugins = self.0.plugins.lock();
         let present = plugins.get(name).map(|entry| Arc::clone(&entry.plugin));
@@ -357,6 +338,7 @@ impl Manager {
         plugin
     }
 
+    /// Loads the files of one run.
     fn load(&self, files: Files) {
         let plugin = self.plugin(&files.name);
         let cancel = self.0.stopping.child_token();
@@ -386,6 +368,8 @@ impl Manager {
     }
 
     fn follow(&self, plugin: Arc<Plugin>, files: Files, cancel: CancellationToken) {
+        // Files of a run without a cluster are refused before.
+        let Some(cluster) = self.cluster_of(plugin.name()).cloned() else { return };
         plugin.files_came();
         let this = self.clone();
         let following = async move {
@@ -394,7 +378,7 @@ impl Manager {
                 let entry = plugins.get_mut(&**plugin.name()).filter(|_| !cancel.is_cancelled());
                 entry.map(Entry::take_over).is_some()
             };
-            let follow = this.0.loader.follow(&plugin, files, &cancel, take_over);
+            let follow = cluster.loader.follow(&plugin, files, &cancel, take_over);
             if let Err(panic) = AssertUnwindSafe(follow).catch_unwind().await {
                 let error = plugin.task_panicked("the load", &*panic);
                 plugin.load_failed(&error, &cancel);
@@ -403,6 +387,7 @@ impl Manager {
         self.0.tasks.spawn_on(following, self.work());
     }
 
+    /// Removes one run.
     fn remove(&self, name: &str) {
         let plugin = {
             let plugins = self.0.plugins.lock();
@@ -431,7 +416,8 @@ impl Manager {
     #[must_use]
     pub fn status(&self) -> PluginList {
         let plugins = self.plugins().iter().map(|plugin| plugin.status()).collect();
-        PluginList { plugins, election: self.0.host.election.view() }
+        let clusters = self.0.others.values().filter_map(|cluster| cluster.view()).collect();
+        PluginList { plugins, election: self.0.host.election.view(), clusters }
     }
 
     /// All that is known of one plugin; none if there is none of that name.
@@ -447,7 +433,7 @@ impl Manager {
 
     /// Asks the API server about the users of the admin address.
     pub(crate) fn access_asker(&self) -> AskServer {
-        let Loader { client, factory, .. } = &*self.0.loader;
+        let Loader { client, factory, .. } = &self.0.home.loader;
         AskServer::new(client, Arc::clone(factory.availability()))
     }
 
@@ -494,7 +480,7 @@ impl Manager {
         if let Some(election) = self.election().filter(|election| election.role == Role::Lost) {
             return Some(election.to_string());
         }
-        if let Some(why) = &*self.0.unreachable.lock() {
+        if let Some(why) = self.0.home.unanswered() {
             return Some(format!("no API server yet: {why}"));
         }
         if !self.0.first_loads_over.load(Acquire) {
@@ -543,11 +529,12 @@ impl Manager {
         let events = plugins.iter().map(|plugin| plugin.events().shutdown(EVENTS_GRACE));
         tokio::join!(join_all(events), self.0.host.host_events.shutdown(EVENTS_GRACE));
         self.0.tasks.close();
-        self.0.loader.factory.shutdown().await;
-        if let Some(recorder) = &self.0.loader.recorder {
+        join_all(self.clusters().map(|cluster| cluster.loader.factory.shutdown())).await;
+        let Loader { recorder, audit, .. } = &self.0.home.loader;
+        if let Some(recorder) = recorder {
             recorder.close();
         }
-        if let Some(audit) = &self.0.loader.audit {
+        if let Some(audit) = audit {
             audit.close(AUDIT_GRACE).await;
         }
         in_time

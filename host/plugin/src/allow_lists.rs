@@ -1,11 +1,12 @@
 //! [`AllowLists`]: what the operator of a host lets manifests name, where others write the plugin directory.
 //!
-//! Invariant: without a list everything may be named. With one, nothing outside of it takes effect: a manifest that names it
-//! is refused as a whole, and the error names the flag.
+//! Invariant: without a list everything may be named, except clusters by Plugins of the cluster. With one, nothing outside of it
+//! takes effect: a manifest that names it is refused as a whole, and the error names the flag.
 
 use std::collections::BTreeSet;
 use std::path::{Component, PathBuf};
 
+use crate::clusters::HOME_CLUSTER;
 use crate::manifest::{ConfigFrom, Manifest, NamespacedName};
 
 /// The lists of a host; the default allows everything.
@@ -17,6 +18,9 @@ pub struct AllowLists {
     pub service_accounts: Option<Vec<AllowedAccount>>,
     /// The folder below which files of `configFrom` are.
     pub config_files_under: Option<PathBuf>,
+    /// Clusters that a manifest may name beside the home cluster. Without a list those of the plugin directory may name all, and
+    /// Plugins of the cluster none: a namespace of the same name elsewhere may be another tenant's.
+    pub clusters: Option<BTreeSet<String>>,
 }
 
 /// A ServiceAccount, or all of a namespace.
@@ -56,6 +60,28 @@ impl AllowLists {
         self.check_namespaces(manifest)?;
         self.check_account(manifest)?;
         self.check_files(manifest)
+    }
+
+    /// Checks the clusters that a manifest of the plugin directory, or of a Plugin of the cluster, names.
+    ///
+    /// # Errors
+    /// The field, the name, and the flag that does not allow it.
+    pub fn check_clusters(&self, manifest: &Manifest, in_directory: bool) -> Result<(), String> {
+        let nothing = BTreeSet::new();
+        let allowed = match &self.clusters {
+            None if in_directory => return Ok(()),
+            allowed => allowed.as_ref().unwrap_or(&nothing),
+        };
+        let refused = |name: &String| name != HOME_CLUSTER && !allowed.contains(name);
+        let Some(index) = manifest.clusters.iter().position(refused) else { return Ok(()) };
+        let flag = match &self.clusters {
+            None => "the host runs Plugins of the cluster at home only, without --allow-clusters".to_owned(),
+            Some(_) => {
+                let names: Vec<&str> = allowed.iter().map(String::as_str).collect();
+                format!("the host runs with --allow-clusters {}", names.join(","))
+            }
+        };
+        Err(format!("spec.clusters[{index}]: cluster {:?} is not allowed: {flag}", manifest.clusters[index]))
     }
 
     fn check_namespaces(&self, manifest: &Manifest) -> Result<(), String> {
@@ -180,6 +206,23 @@ mod tests {
         assert!(allowed.check(&manifest("{}")).unwrap_err().starts_with("spec.serviceAccount is missing"));
         for bad in ["a", "a/", "/x", "a/b/c"] {
             assert!(AllowedAccount::parse(bad).unwrap_err().contains("NAMESPACE/NAME"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn clusters_are_those_of_the_list_and_plugins_of_the_cluster_stay_at_home_without_one() {
+        let [home, east] = ["{clusters: [home]}", "{clusters: [home, east]}"].map(manifest);
+        let without = AllowLists::default();
+        assert_eq!(without.check_clusters(&east, true), Ok(()));
+        assert_eq!(without.check_clusters(&home, false), Ok(()));
+        let error = without.check_clusters(&east, false).unwrap_err();
+        assert!(error.starts_with("spec.clusters[1]: cluster \"east\" is not allowed"), "{error}");
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let with = |list| AllowLists { clusters: Some(names(list)), ..AllowLists::default() };
+        for in_directory in [true, false] {
+            assert_eq!(with(&["east"]).check_clusters(&east, in_directory), Ok(()));
+            let error = with(&["west"]).check_clusters(&east, in_directory).unwrap_err();
+            assert!(error.ends_with("--allow-clusters west"), "{error}");
         }
     }
 

@@ -28,6 +28,7 @@ use sha2::{Digest as _, Sha256};
 pub use self::file::{Fingerprint, read_up_to};
 pub use self::scanner::{Scanner, Seen};
 pub use self::writers::Writers;
+use crate::clusters::run_name;
 use crate::limits::Ceilings;
 use crate::manifest::Manifest;
 
@@ -74,7 +75,7 @@ pub enum Change {
 /// it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Files {
-    /// Name of the plugin.
+    /// Name of the plugin, or of one of its [`runs`](Files::runs).
     pub name: String,
     /// The file of the component.
     pub wasm_path: PathBuf,
@@ -86,6 +87,22 @@ pub struct Files {
     pub manifest_digest: String,
     /// The manifest; [`Manifest::bare`] for a component without one.
     pub manifest: Arc<Manifest>,
+}
+
+impl Files {
+    /// The files of each run: one for each cluster that the manifest names, and one at home if it names none.
+    #[must_use]
+    pub fn runs(self) -> Vec<Self> {
+        if self.manifest.clusters.is_empty() {
+            return vec![self];
+        }
+        let run = |cluster: &String| Self {
+            name: run_name(&self.name, cluster),
+            manifest: Arc::new(self.manifest.in_cluster(cluster)),
+            ..self.clone()
+        };
+        self.manifest.clusters.iter().map(run).collect()
+    }
 }
 
 /// What messages call the manifest and the component of a plugin: paths, or objects of the cluster.

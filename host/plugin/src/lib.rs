@@ -13,6 +13,7 @@
 //! | [`grants`](Grants) | rules of what may be read and written, and which objects they show |
 //! | [`watchable`](Unwatchable) | which objects informers show, by a description and grants |
 //! | [`limits`](Limits), [`outgoing hosts`](OutgoingHosts), [`world`](World) | bounds on calls, hosts that may be called, the exports of a component |
+//! | [`clusters`](run_name) | the clusters of a host, and what the runs of a plugin in them are called |
 //! | [`allow lists`](AllowLists), [`component hosts`](ComponentHosts) | what the operator of a host lets manifests name |
 //! | [`OCI references`](OciReference) | artifacts in registries |
 //! | [`yaml`] | YAML to types, with positions in the errors |
@@ -23,6 +24,7 @@
 
 mod address;
 mod allow_lists;
+mod clusters;
 mod component_hosts;
 mod descriptor;
 pub mod directory;
@@ -42,6 +44,7 @@ pub mod yaml;
 
 pub use address::{canonical, special};
 pub use allow_lists::{AllowLists, AllowedAccount};
+pub use clusters::{HOME_CLUSTER, check_cluster_name, run_name, split_run};
 pub use component_hosts::{ComponentHost, ComponentHosts, ComponentUrl};
 pub use descriptor::{
     Batch, Bucket, Delivery, DescribeError, Description, EventKinds, IndexSource, IndexSpec, KeyMap,

@@ -23,6 +23,7 @@ pub use self::config_from::{ConfigFrom, ObjectReference};
 pub use self::error::{ManifestError, Position};
 use self::source::{Home, SourceText};
 pub use self::source::{ObjectEntry, OciComponent, RemoteComponent, Source};
+use crate::clusters;
 use crate::grants::Rule;
 use crate::limits::{AskedLimits, Ceilings, PluginLimits};
 use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError, OutgoingHosts};
@@ -35,6 +36,8 @@ pub struct Manifest {
     pub name: String,
     /// Where the component is.
     pub source: Source,
+    /// The clusters that the plugin runs in, by name; the home cluster alone if it is empty.
+    pub clusters: Vec<String>,
     /// The configuration in the manifest. The sources in `config_from` are merged over it.
     pub config: Map<String, Value>,
     /// Additional sources of the configuration; later entries take precedence.
@@ -113,6 +116,7 @@ impl Metadata {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Spec {
     source: Option<SourceText>,
+    clusters: Option<Vec<Spanned<String>>>,
     config: Option<Map<String, Value>>,
     config_from: Option<Vec<Spanned<ConfigFromText>>>,
     service_account: Option<Spanned<NamespacedName>>,
@@ -146,6 +150,7 @@ impl Manifest {
         Ok(Self {
             name,
             source: spec.source.unwrap_or_default().check(home)?,
+            clusters: clusters::check(spec.clusters.unwrap_or_default())?,
             config: spec.config.unwrap_or_default(),
             config_from: config_from::check(spec.config_from.unwrap_or_default())?,
             service_account: spec.service_account.map(service_account).transpose()?,
@@ -196,6 +201,7 @@ impl Manifest {
         Ok(Self {
             name,
             source: Source::default(),
+            clusters: Vec::new(),
             config: Map::new(),
             config_from: Vec::new(),
             service_account: None,
@@ -205,6 +211,24 @@ impl Manifest {
             limits: ceilings.defaults(),
         })
     }
+
+    /// Whether the plugin runs in a cluster of this name.
+    #[must_use]
+    pub fn runs_in(&self, cluster: &str) -> bool {
+        self.clusters.iter().any(|name| name == cluster)
+            || (self.clusters.is_empty() && cluster == clusters::HOME_CLUSTER)
+    }
+
+    /// The manifest of the run in one of its clusters: if it names any, `$(cluster)` in strings of the configuration is the
+    /// name of the cluster.
+    #[must_use]
+    pub fn in_cluster(&self, cluster: &str) -> Self {
+        let mut manifest = self.clone();
+        if !manifest.clusters.is_empty() {
+            manifest.config.values_mut().for_each(|value| clusters::fill_in(value, cluster));
+        }
+        manifest
+    }
 }
 
 /// Omits the values of the configuration, which may be secret.
@@ -213,6 +237,7 @@ impl fmt::Debug for Manifest {
         f.debug_struct("Manifest")
             .field("name", &self.name)
             .field("source", &self.source)
+            .field("clusters", &self.clusters)
             .field("config", &self.config.keys().collect::<Vec<_>>())
             .field("config_from", &self.config_from)
             .field("service_account", &self.service_account)
@@ -256,11 +281,11 @@ impl NamespacedName {
     }
 }
 
-const DNS_LABEL: &str =
+pub(crate) const DNS_LABEL: &str =
     "use lower-case letters, digits and \"-\", 63 at most, with a letter or digit at both ends";
 
 /// Whether a text is a DNS label (RFC 1123), with the rules of Kubernetes.
-fn is_dns_label(text: &str) -> bool {
+pub(crate) fn is_dns_label(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=63).contains(&text.len())
         && text.bytes().all(inner)

@@ -8,6 +8,7 @@ mod bad_plugins;
 mod batches;
 mod build;
 mod check;
+mod clusters;
 mod compile;
 mod config_from;
 mod contract_0_1;

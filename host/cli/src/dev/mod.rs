@@ -23,6 +23,7 @@ mod snapshot;
 mod watch;
 mod workshop;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -202,6 +203,7 @@ impl Dev {
         let workshop = Workshop::new(projects, Arc::clone(&folder), log.clone())?;
         let options = HostingOptions {
             client,
+            clusters: BTreeMap::new(),
             cache_dir: None,
             admin: AdminOptions { listener: listen().await?, health: None, token_file: None, log: None },
             compression: Compression::default(),

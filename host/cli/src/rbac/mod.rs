@@ -10,12 +10,14 @@ mod rights;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use pilothouse_object::is_dns_subdomain;
 use pilothouse_plugin::directory::{Change, Files, Rules, Scanner, read_component};
+use pilothouse_plugin::{HOME_CLUSTER, check_cluster_name};
 
 use self::needs::{Host, Plugin};
 use self::rights::Rights;
@@ -35,6 +37,9 @@ const EXAMPLES: &str = "Examples:
   # For a host that runs the Plugins of two namespaces
   pilothouse rbac --plugins-from-cluster team-a,team-b
 
+  # For the identity of the host in another cluster, for the plugins that name that cluster
+  pilothouse rbac plugins --cluster east
+
   # With other names, for a host without leader election
   pilothouse rbac plugins --namespace controllers --service-account host --no-leader-election";
 
@@ -50,6 +55,9 @@ pub(crate) struct Rbac {
     /// Namespaces whose Plugins (plugins.pilothouse.dev) the host runs as well, as for `run`
     #[arg(long, value_name = "NAMESPACES", value_delimiter = ',', value_parser = plugin_objects::namespace)]
     plugins_from_cluster: Vec<String>,
+    /// Name of another cluster (run --clusters) whose permissions are printed, in place of those in the home cluster
+    #[arg(long, value_name = "NAME", default_value = HOME_CLUSTER, hide_default_value = true, value_parser = cluster)]
+    cluster: String,
     /// Namespace of the host's ServiceAccount and Pod
     #[arg(short, long, value_name = "NS", default_value = "pilothouse", value_parser = name)]
     namespace: String,
@@ -73,6 +81,11 @@ pub(crate) struct Rbac {
     cache_dir: Option<PathBuf>,
 }
 
+/// The name of a cluster.
+fn cluster(text: &str) -> Result<String, String> {
+    check_cluster_name(text).map(|()| text.to_owned())
+}
+
 /// The name of an object of the cluster.
 fn name(text: &str) -> Result<String, String> {
     match is_dns_subdomain(text) {
@@ -87,7 +100,8 @@ impl Rbac {
     }
 
     async fn print(self) -> Result<()> {
-        let Self { namespace, service_account, lease, .. } = self;
+        let Self { namespace, service_account, lease, cluster, .. } = self;
+        let is_home = cluster == HOME_CLUSTER;
         let lease = lease.unwrap_or_else(|| (namespace.clone(), LEASE.to_owned()));
         let host = Host {
             lease: (!self.no_leader_election).then_some(lease),
@@ -97,18 +111,29 @@ impl Rbac {
             account: service_account,
         };
         let mut rights = Rights::default();
-        needs::of_host(&host, &mut rights)?;
+        if is_home {
+            needs::of_host(&host, &mut rights)?;
+        }
         if !self.plugins_from_cluster.is_empty() {
             let namespaces = plugin_objects::namespaces(self.plugins_from_cluster).context(
                 "--plugins-from-cluster: all namespaces have no form in RBAC, which cannot give the groups of their ServiceAccounts \
                  without those of administrators; name the namespaces",
             )?;
-            needs::of_plugin_objects(&namespaces, &mut rights)?;
+            match is_home {
+                true => needs::of_plugin_objects(&namespaces, &mut rights)?,
+                false => needs::of_tenants(&namespaces, &mut rights)?,
+            }
         }
         if let Some(directory) = &self.directory {
             let inspector = Inspector::new(self.cache_dir.map_or_else(default_cache_dir, Ok)?)?;
-            for (path, plugin) in plugins(directory, &inspector).await?.into_values() {
-                needs::of_plugin(&plugin, &mut rights).context(path)?;
+            for (path, plugin) in plugins(directory, &inspector, &cluster).await?.into_values() {
+                let added = match plugin.manifest.runs_in(&cluster) {
+                    true if is_home => needs::of_plugin(&plugin, &mut rights),
+                    true => needs::of_run(&plugin, &mut rights),
+                    false if is_home => needs::of_config_sources(&plugin.manifest, &mut rights),
+                    false => continue,
+                };
+                added.context(path)?;
             }
         }
         print(&manifest::yaml(&host, &rights))
@@ -117,7 +142,11 @@ impl Rbac {
 
 /// The plugins of a directory by their names, each with the file that it is called after. Each is looked into when its
 /// component is read, which nobody keeps: those of a whole directory may be gigabytes.
-async fn plugins(directory: &Path, inspector: &Inspector) -> Result<BTreeMap<String, (String, Plugin)>> {
+async fn plugins(
+    directory: &Path,
+    inspector: &Inspector,
+    cluster: &str,
+) -> Result<BTreeMap<String, (String, Plugin)>> {
     // It is read once, by its owner: files are what they are now, and who else may write them is the host's business.
     let rules = Rules { allow_writable: true, ..Rules::default() };
     let mut scanner = Scanner::new(directory.to_owned(), rules);
@@ -128,7 +157,7 @@ async fn plugins(directory: &Path, inspector: &Inspector) -> Result<BTreeMap<Str
                 Change::Changed(files) => {
                     let path = files.places.manifest_or_component().to_owned();
                     let name = files.name.clone();
-                    let plugin = inspect(inspector, files).await.with_context(|| path.clone())?;
+                    let plugin = inspect(inspector, files, cluster).await.with_context(|| path.clone())?;
                     plugins.insert(name, (path, plugin));
                 }
                 Change::Broken { file, reason, .. } => bail!("{}: {reason}", file.display()),
@@ -145,9 +174,10 @@ async fn plugins(directory: &Path, inspector: &Inspector) -> Result<BTreeMap<Str
     bail!("the files in {} keep changing; try again when they are written", directory.display())
 }
 
-/// Finds out what a plugin is.
-async fn inspect(inspector: &Inspector, files: Files) -> Result<Plugin> {
+/// Finds out what a plugin is in a cluster.
+async fn inspect(inspector: &Inspector, files: Files, cluster: &str) -> Result<Plugin> {
     let Files { manifest, wasm_path, digest, .. } = files;
+    let manifest = Arc::new(manifest.in_cluster(cluster));
     let wasm = read_component(&wasm_path, &digest)
         .with_context(|| format!("{} cannot be read", wasm_path.display()))?
         .with_context(|| {

@@ -1,4 +1,5 @@
-//! [`of_plugin`] and [`of_host`]: the rights that a host needs for a plugin, and those that it needs for itself.
+//! [`of_plugin`] and [`of_host`]: the rights that a host needs for a plugin, and those that it needs for itself; [`of_run`]: those
+//! for a plugin in another cluster than home.
 //!
 //! What the host does with its own identity: it lists and watches for all plugins, and makes the live calls of plugins without
 //! a ServiceAccount. Those of a plugin with one are made by impersonation, so the account needs the rights.
@@ -55,11 +56,21 @@ fn has(list: &[String], wanted: &str) -> bool {
     list.iter().any(|entry| entry == EVERY || entry == wanted)
 }
 
-/// Adds the rights that a host needs for a plugin.
+/// Adds the rights that a host needs in the home cluster for a plugin that runs there.
 ///
 /// # Errors
 /// When a host refuses the plugin, or a permission has no form in RBAC.
 pub(crate) fn of_plugin(plugin: &Plugin, rights: &mut Rights) -> Result<()> {
+    of_run(plugin, rights)?;
+    of_config_sources(&plugin.manifest, rights)
+}
+
+/// Adds the rights that a host needs in a cluster that a plugin runs in, apart from those of
+/// [`of_config_sources`].
+///
+/// # Errors
+/// As [`of_plugin`].
+pub(crate) fn of_run(plugin: &Plugin, rights: &mut Rights) -> Result<()> {
     let Plugin { manifest, interfaces, description } = plugin;
     let name = manifest.name.as_str();
     match description {
@@ -76,6 +87,32 @@ pub(crate) fn of_plugin(plugin: &Plugin, rights: &mut Rights) -> Result<()> {
             rights.add(right, &format!("{name}, notice of kinds that come later"))?;
         }
     }
+    match &manifest.service_account {
+        Some(account) => {
+            let reason = format!("{name}, spec.serviceAccount");
+            let right =
+                within(&account.namespace, "", "serviceaccounts", Some(&account.name), Verb::Impersonate);
+            rights.add(right, &reason)?;
+            for group in account.service_account_groups() {
+                rights.add(cluster("", "groups", Some(&group), Verb::Impersonate), &reason)?;
+            }
+            rights.add(access_reviews(), &reason)?;
+        }
+        None => {
+            if interfaces.imports_of_contract("client") {
+                add_live_calls(manifest, rights)?;
+            }
+            if interfaces.imports_of_contract("events") {
+                add_events(manifest, rights)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds the rights for the objects of `spec.configFrom`, which are in the home cluster wherever the plugin runs.
+pub(crate) fn of_config_sources(manifest: &Manifest, rights: &mut Rights) -> Result<()> {
+    let name = manifest.name.as_str();
     for source in &manifest.config_from {
         let (resource, object) = match source {
             ConfigFrom::File(_) => continue,
@@ -86,26 +123,8 @@ pub(crate) fn of_plugin(plugin: &Plugin, rights: &mut Rights) -> Result<()> {
             let right = within(&object.namespace, "", resource, Some(&object.name), verb);
             rights.add(right, &format!("{name}, spec.configFrom"))?;
         }
-    }
-    match &manifest.service_account {
-        Some(account) => {
-            let reason = format!("{name}, spec.serviceAccount");
-            let right =
-                within(&account.namespace, "", "serviceaccounts", Some(&account.name), Verb::Impersonate);
-            rights.add(right, &reason)?;
-            for group in account.service_account_groups() {
-                rights.add(cluster("", "groups", Some(&group), Verb::Impersonate), &reason)?;
-            }
-            let right = cluster("authorization.k8s.io", "subjectaccessreviews", None, Verb::Create);
-            rights.add(right, &reason)?;
-        }
-        None => {
-            if interfaces.imports_of_contract("client") {
-                add_live_calls(manifest, rights)?;
-            }
-            if interfaces.imports_of_contract("events") {
-                add_events(manifest, rights)?;
-            }
+        if manifest.service_account.is_some() {
+            rights.add(access_reviews(), &format!("{name}, spec.serviceAccount"))?;
         }
     }
     Ok(())
@@ -150,6 +169,14 @@ pub(crate) fn of_plugin_objects(namespaces: &BTreeSet<String>, rights: &mut Righ
             rights.add(within(namespace, group, "plugins", None, verb), reason)?;
         }
         rights.add(within(namespace, group, "plugins/status", None, Verb::Patch), reason)?;
+    }
+    of_tenants(namespaces, rights)
+}
+
+/// Adds the rights to act as the accounts of the namespaces of Plugins, in a cluster that these run in.
+pub(crate) fn of_tenants(namespaces: &BTreeSet<String>, rights: &mut Rights) -> Result<()> {
+    let reason = "Plugins of the cluster";
+    for namespace in namespaces {
         rights.add(within(namespace, "", "serviceaccounts", None, Verb::Impersonate), reason)?;
         // Any account of the namespace has these groups.
         let account = NamespacedName { namespace: namespace.clone(), name: String::new() };
@@ -157,7 +184,12 @@ pub(crate) fn of_plugin_objects(namespaces: &BTreeSet<String>, rights: &mut Righ
             rights.add(cluster("", "groups", Some(&group), Verb::Impersonate), reason)?;
         }
     }
-    rights.add(cluster("authorization.k8s.io", "subjectaccessreviews", None, Verb::Create), reason)
+    rights.add(access_reviews(), reason)
+}
+
+/// The right to ask what an account may do.
+fn access_reviews() -> Right {
+    cluster("authorization.k8s.io", "subjectaccessreviews", None, Verb::Create)
 }
 
 fn cluster(group: &str, resource: &str, name: Option<&str>, verb: Verb) -> Right {

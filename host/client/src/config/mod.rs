@@ -75,8 +75,12 @@ fn chosen(options: &ClientOptions, environment: &Environment) -> Result<Chosen> 
             return Err(Error::Config(message.to_owned()));
         }
     }
+    let context = options.context.as_deref().filter(|name| !name.is_empty());
     match find(options.kubeconfig.as_deref(), environment)? {
         Some((source, kubeconfig)) => choose(&source, kubeconfig, options.context.as_deref(), overrides),
+        None if let Some(name) = context => Err(Error::Config(format!(
+            "no context {name:?}: there is no kubeconfig; name one with --kubeconfig"
+        ))),
         None if by_name => {
             let message = "the overrides name a cluster or a user, and there is no kubeconfig";
             Err(Error::Config(message.to_owned()))

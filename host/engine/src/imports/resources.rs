@@ -13,7 +13,7 @@ use crate::host::{CallOptions, EventOptions, EventTarget, GuestMetric, ObjectCur
 /// A snapshot of objects that a guest reads in portions.
 pub struct Cursor(pub(crate) Box<dyn ObjectCursor>);
 
-/// A kind in the cluster of the host.
+/// A kind in the cluster that the plugin runs in.
 pub struct Kind(pub(crate) Gvk);
 
 /// The values of an index that a guest has not read yet, the next one last.

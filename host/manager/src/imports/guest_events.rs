@@ -25,7 +25,7 @@ use pilothouse_events::{
     SinkError,
 };
 use pilothouse_object::is_qualified_name;
-use pilothouse_plugin::{Access, Grants, Place, PluginLimits};
+use pilothouse_plugin::{Access, Grants, Place, PluginLimits, split_run};
 use tokio::runtime::Handle;
 
 use crate::imports::token_bucket::TokenBucket;
@@ -217,7 +217,8 @@ impl PluginEvents {
             let starting = broadcaster.start_recording_to_sink(Arc::clone(&self.identity));
             // A new broadcaster has room in its queue, which is all that could be waited for.
             let watch = tokio::task::unconstrained(starting).now_or_never().and_then(Result::ok)?;
-            let source = EventSource::new(&self.plugin, &self.host);
+            // Who reads Events in a cluster need not know what the host calls it.
+            let source = EventSource::new(split_run(&self.plugin).0, &self.host);
             let source = source.with_annotation(PLUGIN_ANNOTATION, &self.plugin);
             Some(Running { recorder: broadcaster.new_recorder(source), broadcaster, watch })
         };

@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::AccessReviews;
+use crate::access::{AccessReviews, AskServer};
 use crate::dispatch::guest::{Compiler, Component};
 use crate::dispatch::recording::RecordedComponent;
 use crate::imports::api_calls::ApiCalls;
@@ -42,7 +42,8 @@ use crate::lifecycle::state::LoadWait;
 use crate::observe::audit::Audit;
 use crate::observe::traces::Traces;
 
-/// The parts of the host that loading needs.
+/// The parts of the host that loading needs, with the client, the informers and the access reviews of one cluster.
+#[derive(Clone)]
 pub(crate) struct Loader {
     pub(crate) compiler: Arc<dyn Compiler>,
     pub(crate) client: Client,
@@ -65,9 +66,9 @@ pub(crate) struct Loader {
     pub(crate) audit: Option<Audit>,
     /// Makes spans of sampled calls.
     pub(crate) traces: Option<Traces>,
-    pub(crate) indexes: SharedIndexes,
+    pub(crate) indexes: Arc<SharedIndexes>,
     /// Gets the components of Plugins of the cluster; none where they are not followed.
-    pub(crate) fetcher: Option<ComponentFetcher>,
+    pub(crate) fetcher: Option<Arc<ComponentFetcher>>,
 }
 
 /// The sources of one generation.
@@ -193,6 +194,12 @@ pub(super) fn retries() -> Backoff {
 }
 
 impl Loader {
+    /// The loader of another cluster. Components and sources of configuration remain those of the home cluster.
+    pub(crate) fn elsewhere(&self, client: Client, factory: SharedInformerFactory) -> Self {
+        let asker = AskServer::new(&client, Arc::clone(factory.availability()));
+        Self { reviews: AccessReviews::new(Arc::new(asker)), client, factory, ..self.clone() }
+    }
+
     /// Makes the component of a plugin's files ready to run. A refusal is recorded; a failure that is no fault of the plugin
     /// is tried again. None when there is no component, and after `cancel`.
     pub(super) async fn prepare(

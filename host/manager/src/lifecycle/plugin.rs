@@ -1,4 +1,4 @@
-//! [`Plugin`]: the parts of a plugin that survive a reload: name, queue, workers, metrics, state.
+//! [`Plugin`]: the parts of a plugin in one cluster that survive a reload: name, queue, workers, metrics, state.
 //!
 //! Invariants: at most one generation is current; every call runs on the generation that was current when it began; all
 //! generations share the queue, so no key is reconciled twice at once. Workers and pumps are tasks on the guest threads,
@@ -20,6 +20,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_executor::{Executor, Group, JoinHandle, yield_after_slice};
 use pilothouse_object::ObjectKey;
+use pilothouse_plugin::split_run;
 use pilothouse_workqueue::{Item, Queue, Timekeeper, WorkerCount};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -149,7 +150,8 @@ impl Plugin {
             standby,
             traces,
         } = host.clone();
-        let election = election.of_plugin(name);
+        // All runs of a plugin are in one shard: one host writes the status of its Plugin.
+        let election = election.of_plugin(split_run(name).0);
         // One account for all plugins that have the name one after the other.
         let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
         let name = Arc::from(name);

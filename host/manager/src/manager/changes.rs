@@ -5,7 +5,8 @@
 use std::sync::atomic::Ordering::{AcqRel, Release};
 
 use pilothouse_election::Shards;
-use pilothouse_plugin::directory::Change;
+use pilothouse_plugin::directory::{Change, Files};
+use pilothouse_plugin::{HOME_CLUSTER, run_name, split_run};
 
 use super::Manager;
 use crate::lifecycle::directory::Directory;
@@ -44,13 +45,13 @@ impl Manager {
         match change {
             Change::Changed(files) => {
                 sources().files_came(&files.name);
-                self.load(files);
+                self.load_plugin(files);
             }
             Change::Removed { name } => {
                 let after = sources().files_gone(&name);
                 match after {
-                    AfterFiles::End => self.remove(&name),
-                    AfterFiles::Load(files) => self.load(files),
+                    AfterFiles::End => self.remove_plugin(&name),
+                    AfterFiles::Load(files) => self.load_plugin(files),
                     AfterFiles::Nothing => {}
                 }
             }
@@ -69,7 +70,7 @@ impl Manager {
             ObjectChange::Changed(files) => {
                 let files = sources().object_came(files);
                 if let Some(files) = files {
-                    self.load(files);
+                    self.load_plugin(files);
                 }
             }
             ObjectChange::Refused { name, message } => {
@@ -81,15 +82,66 @@ impl Manager {
             ObjectChange::Removed { name } => {
                 let ends = sources().object_gone(&name);
                 if ends {
-                    self.remove(&name);
+                    self.remove_plugin(&name);
                 }
             }
             ObjectChange::Synced => self.source_was_read(),
         }
     }
 
-    /// A source has something of a plugin that cannot be used; a generation that runs goes on.
+    /// Loads the files of a plugin in each cluster that they name, and ends the runs in others.
+    fn load_plugin(&self, files: Files) {
+        let name = files.name.clone();
+        let in_directory = self.0.sources.lock().is_in_directory(&name);
+        if let Err(reason) = self.0.home.loader.allowed.check_clusters(&files.manifest, in_directory) {
+            return self.refuse(&name, &format!("{}: {reason}", files.places.manifest_or_component()));
+        }
+        let runs = files.runs();
+        let is_left = |run: &String| !runs.iter().any(|files| files.name == *run);
+        self.runs_of(&name).iter().filter(|run| is_left(run)).for_each(|run| self.remove(run));
+        for files in runs {
+            match self.cluster_of(&files.name) {
+                Some(_) => self.load(files),
+                None => self.refuse_run(&files.name, &self.no_cluster(&files)),
+            }
+        }
+    }
+
+    /// Why the run of a cluster that the host does not have is refused.
+    fn no_cluster(&self, files: &Files) -> String {
+        let (place, cluster) = (files.places.manifest_or_component(), split_run(&files.name).1);
+        let others = self.0.others.keys().map(String::as_str);
+        let names: Vec<&str> = std::iter::once(HOME_CLUSTER).chain(others).collect();
+        format!(
+            "{place}: spec.clusters: the host has no cluster {:?}, it has: {}; name it in --clusters",
+            cluster.unwrap_or(HOME_CLUSTER),
+            names.join(", ")
+        )
+    }
+
+    /// Removes all runs of a plugin.
+    fn remove_plugin(&self, name: &str) {
+        self.runs_of(name).iter().for_each(|run| self.remove(run));
+    }
+
+    /// The names of the runs of a plugin that are not being removed.
+    fn runs_of(&self, name: &str) -> Vec<String> {
+        let elsewhere = run_name(name, "");
+        let plugins = self.0.plugins.lock();
+        let runs = plugins.range(elsewhere.clone()..).take_while(|(run, _)| run.starts_with(&elsewhere));
+        let runs = plugins.get_key_value(name).into_iter().chain(runs);
+        runs.filter(|(_, entry)| !entry.plugin.is_stopping()).map(|(run, _)| run.clone()).collect()
+    }
+
+    /// A source has something of a plugin that cannot be used; generations that run go on.
     fn refuse(&self, name: &str, message: &str) {
+        match self.runs_of(name).as_slice() {
+            [] => self.refuse_run(name, message),
+            runs => runs.iter().for_each(|run| self.refuse_run(run, message)),
+        }
+    }
+
+    fn refuse_run(&self, name: &str, message: &str) {
         tracing::error!(event = "plugin_failed", plugin = name, "plugin not loaded: {message}");
         self.plugin(name).files_failed(message);
     }
@@ -102,7 +154,11 @@ impl Manager {
         let this = self.clone();
         let synced = async move {
             for plugin in this.plugins() {
-                plugin.first_load_over().await;
+                match this.cluster_of(plugin.name()) {
+                    Some(cluster) => cluster.first_load_over(&plugin).await,
+                    // Its load is refused.
+                    None => plugin.first_load_over().await,
+                }
             }
             this.0.first_loads_over.store(true, Release);
             // Caches are filled: shards may be moved here.
@@ -114,12 +170,11 @@ impl Manager {
     /// How the plugin of a Plugin of the cluster fares.
     pub(super) fn plugin_view(&self, name: &str) -> PluginView {
         let in_directory = self.0.sources.lock().is_in_directory(name);
-        let plugin = self.find(name);
-        let generation = plugin.as_ref().and_then(|plugin| plugin.current());
-        PluginView {
-            in_directory,
-            status: plugin.map(|plugin| plugin.status()),
-            running_manifest: generation.map(|generation| generation.origin.manifest_digest.clone()),
-        }
+        let run = |name: String| {
+            let plugin = self.find(&name)?;
+            let manifest = plugin.current().map(|generation| generation.origin.manifest_digest.clone());
+            Some((plugin.status(), manifest))
+        };
+        PluginView::of_runs(in_directory, self.runs_of(name).into_iter().filter_map(run))
     }
 }

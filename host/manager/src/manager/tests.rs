@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use pilothouse_cache::SharedInformerFactory;
 use pilothouse_engine::{FaultKind, LoadError};
 use pilothouse_executor::Executor;
 use pilothouse_plugin::ComponentHosts;
@@ -28,20 +29,27 @@ impl Host {
     }
 
     pub(super) async fn with(options: ManagerOptions) -> Self {
+        Self::with_clusters(options, BTreeMap::new()).await
+    }
+
+    pub(super) async fn with_clusters(
+        options: ManagerOptions,
+        others: BTreeMap<String, ClusterClient>,
+    ) -> Self {
         let compiler = Arc::new(FakeCompiler::default());
         let client = unreachable_client().await;
         let factory = SharedInformerFactory::for_client(client.clone(), Default::default());
         let metrics = Metrics::new();
         let threads = PluginThreads { guests: Executor::on_current_runtime(), work: Handle::current() };
         let engine = Arc::clone(&compiler) as _;
-        let manager = Manager::new(options, engine, client, factory, metrics.clone(), threads, None).await;
-        // As if the server had answered.
-        *manager.0.unreachable.lock() = None;
+        let clusters = Clusters { home: ClusterClient { client, factory }, others };
+        let manager = Manager::new(options, engine, clusters, metrics.clone(), threads, None).await;
+        manager.0.home.answers(None);
         Self { manager, compiler, metrics }
     }
 
     /// Applies a change, and lets everything run that follows from it.
-    async fn apply(&self, change: Change) {
+    pub(super) async fn apply(&self, change: Change) {
         self.manager.apply(change);
         settle().await;
     }
@@ -63,9 +71,8 @@ impl Host {
 }
 
 impl Manager {
-    /// Why the API server has not answered yet.
-    pub(crate) fn unreachable(&self) -> &Mutex<Option<String>> {
-        &self.0.unreachable
+    pub(crate) fn home(&self) -> &Cluster {
+        &self.0.home
     }
 }
 
@@ -171,7 +178,7 @@ async fn a_host_is_not_ready_before_the_directory_was_read_or_the_server_answere
     assert_eq!(host.manager.not_ready().as_deref(), Some("reading the plugin directory"));
     host.apply(Change::Synced).await;
     assert_eq!(host.manager.not_ready(), None);
-    *host.manager.0.unreachable.lock() = Some("refused".to_owned());
+    host.manager.home().answers(Some("refused"));
     assert_eq!(host.manager.not_ready().as_deref(), Some("no API server yet: refused"));
 }
 

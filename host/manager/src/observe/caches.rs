@@ -1,14 +1,16 @@
 //! [`CacheList`]: the informers of a host and what their caches have, as `/caches` shows them.
 
+use std::sync::Arc;
+
 use pilothouse_cache::{InformerId, InformerStatus};
 use serde::Serialize;
 
-use crate::manager::Manager;
+use crate::manager::{Cluster, Manager};
 
 /// The answer of `/caches`.
 #[derive(Debug, Serialize)]
 pub(crate) struct CacheList {
-    /// All informers that a plugin needs, by resource.
+    /// All informers that a plugin needs, by cluster and resource, the home cluster first.
     caches: Vec<CacheView>,
 }
 
@@ -16,6 +18,9 @@ pub(crate) struct CacheList {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CacheView {
+    /// None for the home cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
     group: String,
     version: String,
     resource: String,
@@ -39,9 +44,10 @@ struct CacheView {
 }
 
 impl CacheView {
-    fn new((id, status): (InformerId, InformerStatus)) -> Self {
+    fn new(cluster: Option<&str>, (id, status): (InformerId, InformerStatus)) -> Self {
         let InformerId { resource, namespace, name } = id;
         Self {
+            cluster: cluster.map(str::to_owned),
             group: resource.group,
             version: resource.version,
             resource: resource.resource,
@@ -59,6 +65,10 @@ impl CacheView {
 impl Manager {
     /// The informers as `/caches` shows them.
     pub(crate) fn caches(&self) -> CacheList {
-        CacheList { caches: self.factory().informers().into_iter().map(CacheView::new).collect() }
+        let of_cluster = |cluster: &Arc<Cluster>| {
+            let (name, informers) = (cluster.name().map(str::to_owned), cluster.loader.factory.informers());
+            informers.into_iter().map(move |informer| CacheView::new(name.as_deref(), informer))
+        };
+        CacheList { caches: self.clusters().flat_map(of_cluster).collect() }
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! Nothing is held for a scrape: the numbers of a plugin are atomics in one place ([`PluginMetrics`]), and they and the
 //! figures that others keep anyway (queues, informers, process) are read when a scrape comes. A plugin's series go with it.
+//! Labels call a run of a plugin elsewhere than at home `PLUGIN@CLUSTER`, and it has the label `cluster` too.
 
 pub(crate) mod atomics;
+mod clusters;
 pub(crate) mod cpu;
 pub(crate) mod election;
 pub(crate) mod events;
@@ -12,6 +14,7 @@ pub(crate) mod exemplars;
 pub(crate) mod guest;
 pub(crate) mod http;
 pub(crate) mod informers;
+mod labels;
 pub(crate) mod of_plugin;
 pub(crate) mod plugins;
 mod process;
@@ -31,7 +34,6 @@ use pilothouse_election::{ElectionStatus, Shards};
 use pilothouse_executor::Group;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Queue;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -40,6 +42,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::dispatch::reasons::Reasons;
 use crate::imports::guest_events::PluginEvents;
 use crate::lifecycle::plugin::Plugin;
+use crate::manager::Cluster;
 use crate::observe::audit::Audit;
 use crate::observe::heartbeat;
 use crate::observe::host_events::HostEvents;
@@ -47,16 +50,12 @@ use crate::observe::metrics::cpu::{Account, Accounts, HostTime};
 use crate::observe::metrics::events::AllEvents;
 use crate::observe::metrics::exec::ExecMetrics;
 use crate::observe::metrics::guest::AllGuestMetrics;
+use crate::observe::metrics::labels::{ClusterLabel, RunLabels};
 use crate::observe::metrics::of_plugin::AllPluginMetrics;
 pub(crate) use crate::observe::metrics::of_plugin::PluginMetrics;
 use crate::observe::metrics::queues::Queues;
 use crate::observe::metrics::rest::RestMetrics;
 use crate::observe::traces::Traces;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginName {
-    plugin: String,
-}
 
 /// All metrics of a host; a cheap clone.
 #[derive(Clone)]
@@ -69,7 +68,7 @@ struct Inner {
     accounts: Accounts,
     events: AllEvents,
     guests: AllGuestMetrics,
-    remembered: Family<PluginName, Gauge>,
+    remembered: Family<RunLabels, Gauge>,
     io_stalls: Histogram,
     rest: RestMetrics,
     exec: ExecMetrics,
@@ -147,9 +146,19 @@ impl Metrics {
         heartbeat::beat(self.0.io_stalls.clone())
     }
 
-    /// Shows the informers of a factory too.
-    pub(crate) fn watch_informers(&self, factory: SharedInformerFactory) {
-        self.0.registry.lock().register_collector(informers::informers(factory));
+    /// Shows the informers of clusters too, and whether those beside the home cluster answer.
+    pub(crate) fn watch_clusters<'a>(&self, clusters: impl Iterator<Item = &'a Arc<Cluster>>) {
+        let clusters: Vec<_> = clusters.cloned().collect();
+        let factories = clusters.iter().map(|cluster| (cluster.name(), cluster.loader.factory.clone()));
+        self.watch_informers(factories);
+        let others = clusters.iter().filter(|cluster| cluster.name().is_some()).cloned().collect();
+        self.0.registry.lock().register_collector(clusters::clusters(others));
+    }
+
+    /// Shows the informers of these factories, each with the name of its cluster.
+    fn watch_informers<'a>(&self, factories: impl Iterator<Item = (Option<&'a str>, SharedInformerFactory)>) {
+        let factories = factories.map(|(name, factory)| (ClusterLabel(name.map(Arc::from)), factory));
+        self.0.registry.lock().register_collector(informers::informers(factories.collect()));
     }
 
     /// Shows the plugins that `all` answers too.
@@ -204,7 +213,7 @@ impl Metrics {
 
     /// Keys that a plugin of a standby remembers.
     pub(crate) fn remembered(&self, name: &str) -> Gauge {
-        self.0.remembered.get_or_create(&PluginName { plugin: name.to_owned() }).clone()
+        self.0.remembered.get_or_create(&RunLabels::new("plugin", name)).clone()
     }
 
     /// Drops a plugin's series.
@@ -215,7 +224,7 @@ impl Metrics {
         m.accounts.lock().remove(name);
         m.events.lock().remove(name);
         m.guests.remove(name);
-        m.remembered.remove(&PluginName { plugin: name.to_owned() });
+        m.remembered.remove(&RunLabels::new("plugin", name));
     }
 
     /// The Prometheus (OpenMetrics) text.

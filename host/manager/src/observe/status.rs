@@ -1,4 +1,4 @@
-//! [`PluginStatus`] and [`ElectionView`]: a plugin, and the election of hosts, as `/plugins` and `pilothouse status` show them.
+//! [`PluginStatus`], [`ElectionView`] and [`ClusterView`]: a plugin, the election of hosts, and a cluster, as `/plugins` and `pilothouse status` show them.
 
 use std::fmt;
 
@@ -45,7 +45,7 @@ impl PluginState {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
-    /// Its name.
+    /// Its name; that of a run elsewhere than at home is `PLUGIN@CLUSTER`.
     pub name: String,
     /// Number of the current generation; 0 without one.
     pub generation: u64,
@@ -104,6 +104,22 @@ pub struct PluginList {
     /// The election that this host takes part in; absent without `--leader-elect`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub election: Option<ElectionView>,
+    /// The clusters beside the home cluster, by name; absent without `--clusters`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<ClusterView>,
+}
+
+/// A cluster beside the home cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterView {
+    /// Its name in `spec.clusters`.
+    pub name: String,
+    /// The address of its API server.
+    pub server: String,
+    /// Why it does not answer; absent while it does, as far as is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// The role of a host in the leader election.

@@ -1,8 +1,10 @@
 //! [`Manifest`]: what is read, and that each refusal names field, reason and remedy.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_plugin::OutgoingHost;
+use pilothouse_plugin::directory::{Files, Places};
 use pilothouse_plugin::{
     ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, PluginLimits,
 };
@@ -272,6 +274,43 @@ fn what_names_no_object_is_refused_and_so_are_too_many_entries() {
     let entries = |count: usize| with_spec(&format!("  configFrom: [ {} ]", "{ file: /a }, ".repeat(count)));
     assert_eq!(entries(32).unwrap().config_from.len(), 32);
     says(&entries(33).unwrap_err().to_string(), &["spec.configFrom: there are 33 entries", "at most 32"]);
+}
+
+#[test]
+fn clusters_are_named_once_each_and_like_nothing_else() {
+    let names = |list: &str| with_spec(&format!("  clusters: {list}")).map(|manifest| manifest.clusters);
+    assert_eq!(names("[home, east]").unwrap(), ["home", "east"]);
+    assert_eq!(with_spec("  clusters: []").unwrap().clusters, [""; 0]);
+    says(
+        &refused("  clusters: [East]"),
+        &["line 5, column 14", "spec.clusters[0]", "\"East\" is not a DNS label"],
+    );
+    says(&refused("  clusters: [a@b]"), &["spec.clusters[0]", "is not a DNS label"]);
+    says(&refused("  clusters: [a, b, a]"), &["spec.clusters[2]", "\"a\" is there twice", "name it once"]);
+    let many: Vec<String> = (0..257).map(|number| format!("c{number}")).collect();
+    says(
+        &refused(&format!("  clusters: {many:?}")),
+        &["spec.clusters", "257 names", "256", "second manifest"],
+    );
+    assert_eq!(names(&format!("{:?}", &many[1..])).unwrap().len(), 256);
+}
+
+#[test]
+fn there_is_a_run_for_each_cluster_with_its_name_in_the_configuration() {
+    let files = |spec: &str| Files {
+        name: "exporter".to_owned(),
+        wasm_path: "a.wasm".into(),
+        digest: String::new(),
+        places: Places { component: "a.wasm".to_owned(), manifest: None },
+        manifest_digest: "sha256:1".to_owned(),
+        manifest: Arc::new(with_spec(spec).unwrap()),
+    };
+    let here = files("  config: { where: $(cluster) }");
+    assert_eq!(here.clone().runs(), [here], "without clusters nothing is changed");
+    let runs = files("  clusters: [east, home]\n  config: { where: $(cluster) }").runs();
+    let shown = runs.iter().map(|run| (run.name.as_str(), run.manifest.config["where"].as_str().unwrap()));
+    assert_eq!(shown.collect::<Vec<_>>(), [("exporter@east", "east"), ("exporter", "home")]);
+    assert_eq!(runs[0].manifest.name, "exporter", "which is the field manager in each cluster");
 }
 
 #[test]

@@ -21,8 +21,12 @@ fn plugin(spec: &str, watches: &str, imports: &[&str]) -> Plugin {
 
 /// A line for each rule: `scope group resources [names] verbs`.
 fn rules(plugin: &Plugin) -> Result<Vec<String>> {
+    lines(|rights| of_plugin(plugin, rights))
+}
+
+fn lines(add: impl FnOnce(&mut Rights) -> Result<()>) -> Result<Vec<String>> {
     let mut rights = Rights::default();
-    of_plugin(plugin, &mut rights)?;
+    add(&mut rights)?;
     let mut lines = Vec::new();
     for (scope, rules) in rights.rules() {
         let scope = match scope {
@@ -77,6 +81,28 @@ fn with_an_account_the_host_watches_and_impersonates_exactly_it() {
             "a  serviceaccounts [robot] impersonate",
         ]
     );
+}
+
+#[test]
+fn elsewhere_a_host_needs_what_the_run_does_and_the_configuration_is_at_home() {
+    let spec = r#"{clusters: [east], serviceAccount: {namespace: a, name: robot},
+        configFrom: [{secretRef: {namespace: c, name: s}}],
+        permissions: [{groups: [""], resources: [pods], verbs: [list, watch], namespaces: ["*"]}]}"#;
+    let plugin = plugin(spec, PODS, &["client"]);
+    assert_eq!(
+        lines(|rights| of_run(&plugin, rights)).unwrap(),
+        [
+            "*  groups [system:authenticated,system:serviceaccounts,system:serviceaccounts:a] impersonate",
+            "*  pods [] list,watch",
+            "* authorization.k8s.io subjectaccessreviews [] create",
+            "a  serviceaccounts [robot] impersonate",
+        ]
+    );
+    assert_eq!(
+        lines(|rights| of_config_sources(&plugin.manifest, rights)).unwrap(),
+        ["* authorization.k8s.io subjectaccessreviews [] create", "c  secrets [s] list,watch"]
+    );
+    assert!(plugin.manifest.runs_in("east") && !plugin.manifest.runs_in("home"));
 }
 
 #[test]

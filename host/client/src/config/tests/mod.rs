@@ -126,6 +126,19 @@ fn addresses_must_be_whole() {
 }
 
 #[test]
+fn a_context_without_a_kubeconfig_is_an_error_and_not_the_cluster_of_the_pod() {
+    let options =
+        |context: &str| ClientOptions { context: Some(context.to_owned()), ..ClientOptions::default() };
+    let error = |context| match chosen(&options(context), &environment("", None, true)) {
+        Err(error) => error.to_string(),
+        Ok(chosen) => chosen.source,
+    };
+    assert!(error("east").starts_with("no context \"east\": there is no kubeconfig"), "{}", error("east"));
+    // As without one: the pod is asked for, whose files this test has not.
+    assert!(!error("").contains("no context"), "{}", error(""));
+}
+
+#[test]
 fn messages_of_the_parser_are_kept_without_values() {
     assert_eq!(
         without_values("invalid type: string \"s3cret\", expected a map\n 1 | token: s3cret"),

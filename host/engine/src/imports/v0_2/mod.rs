@@ -163,13 +163,13 @@ impl StoreState {
     }
 }
 
-/// The cluster of the host is the only one.
+/// The cluster that the plugin runs in is the only one.
 fn check_cluster(cluster: u32) -> Result<(), Refusal> {
     if cluster == 0 {
         return Ok(());
     }
     Err(Refusal::unsupported(format_args!(
-        "cluster {cluster}: this host has cluster 0 only, the one that it runs for"
+        "cluster {cluster}: a plugin has cluster 0 only, the one that it runs in"
     )))
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Pure: no clock, no cluster. Conditions have the form of `metav1.Condition`, so `kubectl wait` understands them.
 
+use pilothouse_plugin::split_run;
 use serde_json::{Value, json};
 
 use super::Admission;
@@ -10,7 +11,7 @@ use crate::observe::status::{PluginState, PluginStatus};
 /// Longest message of a condition in bytes: an error of a plugin may be long, and a status is stored and watched.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// What is known of the plugin of a Plugin.
+/// What is known of the plugin of a Plugin: of its run that fares worst.
 #[derive(Debug)]
 pub(crate) struct PluginView {
     /// Whether the plugin directory defines the plugin of this name.
@@ -19,6 +20,38 @@ pub(crate) struct PluginView {
     pub(crate) status: Option<PluginStatus>,
     /// Digest of the manifest of the generation that runs.
     pub(crate) running_manifest: Option<String>,
+}
+
+impl PluginView {
+    /// Of the status and the running manifest of each run. What a run elsewhere than at home says names its cluster.
+    pub(crate) fn of_runs(
+        in_directory: bool,
+        runs: impl Iterator<Item = (PluginStatus, Option<String>)>,
+    ) -> Self {
+        let Some((mut status, running_manifest)) = runs.max_by_key(|(status, _)| severity(status)) else {
+            return Self { in_directory, status: None, running_manifest: None };
+        };
+        if let (_, Some(cluster)) = split_run(&status.name) {
+            let texts = [&mut status.host_condition, &mut status.waiting_for, &mut status.last_error];
+            texts.into_iter().flatten().for_each(|text| *text = format!("in cluster {cluster:?}: {text}"));
+        }
+        Self { in_directory, status: Some(status), running_manifest }
+    }
+}
+
+/// More for a run that fares worse.
+fn severity(status: &PluginStatus) -> u8 {
+    let is_troubled = status.last_error.is_some() || status.waiting_for.is_some();
+    match status.state {
+        PluginState::Running if !is_troubled && status.rolled_back.is_none() => 0,
+        PluginState::Running => 1,
+        PluginState::Paused => 2,
+        PluginState::Draining => 3,
+        PluginState::Loading => 4,
+        PluginState::Waiting => 5,
+        PluginState::Quarantined => 6,
+        PluginState::Failed => 7,
+    }
 }
 
 /// A condition without its times.
@@ -282,6 +315,26 @@ mod tests {
         assert_eq!(times, [NOW, NOW, later]);
         let newer = Admission { generation: 8, ..ok };
         assert_eq!(next_status(&first, &newer, &running, later).unwrap()["observedGeneration"], 8);
+    }
+
+    #[test]
+    fn of_several_runs_the_one_that_fares_worst_is_shown_with_its_cluster() {
+        let named = |name: &str, status: PluginStatus| {
+            (PluginStatus { name: name.to_owned(), ..status }, Some("new".into()))
+        };
+        let failed =
+            || PluginStatus { last_error: Some("no component".into()), ..plugin(PluginState::Failed) };
+        let of = |runs: Vec<(PluginStatus, Option<String>)>| {
+            let status = PluginView::of_runs(false, runs.into_iter()).status.unwrap();
+            (status.name, status.last_error)
+        };
+        let home = || named("a/p", plugin(PluginState::Running));
+        let waiting = || named("a/p@west", plugin(PluginState::Waiting));
+        let shown = of(vec![home(), named("a/p@east", failed()), waiting()]);
+        assert_eq!(shown, ("a/p@east".to_owned(), Some("in cluster \"east\": no component".to_owned())));
+        assert_eq!(of(vec![home(), waiting()]).0, "a/p@west");
+        assert_eq!(of(vec![named("a/p", failed()), waiting()]).1.as_deref(), Some("no component"));
+        assert!(PluginView::of_runs(true, std::iter::empty()).status.is_none());
     }
 
     #[test]

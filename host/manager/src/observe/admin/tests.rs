@@ -182,7 +182,7 @@ async fn elsewhere_a_token_is_reviewed_and_health_has_no_data() {
         assert!(text.contains("nonResourceURLs") && text.contains("no rule"), "{refused}: {text}");
     }
     assert_eq!(served.host.plugin().state.as_str(), "running");
-    *served.host.manager.unreachable().lock() = Some("https://10.0.0.1".to_owned());
+    served.host.manager.home().answers(Some("https://10.0.0.1"));
     for (path, words) in [("/livez", "ok"), ("/healthz", "ok, not ready"), ("/readyz", "not ready")] {
         let (_, text) = served.ask(&format!("GET {path}"), "").await;
         assert!(text.ends_with(&format!("{words}\n")) && !text.contains("10.0.0.1"), "{text}");
@@ -213,7 +213,7 @@ async fn an_answer_is_remembered_and_an_api_server_that_is_away_allows_nothing_n
 #[tokio::test]
 async fn the_address_of_health_has_health_alone() {
     let host = Host::new().await;
-    *host.manager.unreachable().lock() = Some("https://10.0.0.1".to_owned());
+    host.manager.home().answers(Some("https://10.0.0.1"));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let health = serve_connections(listener, Arc::new(Health(host.manager.clone())));

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_executor::Group;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::registry::Registry;
 
+use super::labels::RunLabels;
 use super::scraped::{Figure, Scraped, Value};
 
 /// Time that the host worked for one plugin, in nanoseconds; a cheap clone. It is elapsed time of short steps, since reading
@@ -60,12 +60,6 @@ pub(crate) struct Account {
 /// The accounts by their plugins.
 pub(crate) type Accounts = Arc<Mutex<BTreeMap<String, Account>>>;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginPart {
-    plugin: String,
-    part: &'static str,
-}
-
 static FIGURES: [Figure<Duration>; 1] = [Figure {
     name: "pilothouse_plugin_cpu_seconds",
     help: "CPU time of a plugin: part guest is its calls, part host what the host does for them and for its watches",
@@ -82,7 +76,7 @@ pub(crate) fn register(registry: &mut Registry, accounts: &Accounts) {
             let guest = nanos(account.group.cpu_time().saturating_sub(imports));
             let guest = Duration::from_nanos(account.shown.fetch_max(guest, Relaxed).max(guest));
             [("guest", guest), ("host", imports + elsewhere)]
-                .map(|(part, time)| (PluginPart { plugin: name.clone(), part }, time))
+                .map(|(part, time)| ((RunLabels::new("plugin", name.as_str()), [("part", part)]), time))
         };
         accounts.lock().iter().flat_map(parts).collect()
     }));

@@ -7,18 +7,13 @@ use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::EncodeLabelSet;
 
+use super::labels::RunLabels;
 use super::scraped::{Figure, Scraped, Value};
 use crate::imports::guest_events::{EventCounts, PluginEvents};
 use crate::observe::host_events::HostEvents;
 
 /// The events by their plugins.
 pub(crate) type AllEvents = Arc<Mutex<BTreeMap<String, Arc<PluginEvents>>>>;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginOutcome {
-    plugin: String,
-    result: &'static str,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
@@ -57,7 +52,8 @@ pub(crate) fn of_plugins(events: AllEvents) -> Box<dyn Collector> {
         let all: Vec<_> =
             events.lock().iter().map(|(name, events)| (name.clone(), events.counts())).collect();
         let of_plugin = |(plugin, counts): (String, EventCounts)| {
-            results(&counts).map(|(result, count)| (PluginOutcome { plugin: plugin.clone(), result }, count))
+            let plugin = RunLabels::new("plugin", plugin);
+            results(&counts).map(|(result, count)| ((plugin.clone(), [("result", result)]), count))
         };
         all.into_iter().flat_map(of_plugin).collect()
     })

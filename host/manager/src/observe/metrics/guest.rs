@@ -2,7 +2,8 @@
 //!
 //! They are shown as `plugin_NAME__METRIC` with the label `plugin`: no metric of the host begins with `plugin_`, and no two
 //! plugins have a name in common, since a metric has no `__`. They stay over reloads and go with the plugin. A generation may
-//! declare a metric otherwise than one before it, whose values are then gone.
+//! declare a metric otherwise than one before it, whose values are then gone. Runs of a plugin in several clusters have the
+//! metric in common and differ in the label; its kind is that of the first run, and runs that declare another are left out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use pilothouse_engine::{GuestMetric, MetricChange, MetricKind, MetricSpec, Refusal};
+use pilothouse_plugin::split_run;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -310,20 +312,26 @@ impl Collector for AllGuestMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let all: Vec<_> =
             self.0.lock().iter().map(|(plugin, metrics)| (plugin.clone(), Arc::clone(metrics))).collect();
-        for (plugin, metrics) in all {
-            // Names of plugins are DNS names: these two letters are all that a metric's name has not.
-            let prefix = plugin.replace('-', "_").replace('.', ":");
-            let declared: Vec<_> = metrics.metrics.lock().values().cloned().collect();
-            for declared in declared {
-                let MetricSpec { kind, name, help, .. } = &declared.spec;
-                let metric_type = match kind {
-                    MetricKind::Counter => MetricType::Counter,
-                    MetricKind::Gauge => MetricType::Gauge,
-                    MetricKind::Histogram => MetricType::Histogram,
-                };
-                let name = format!("plugin_{prefix}__{name}");
-                let mut family = encoder.encode_descriptor(&name, &escaped(help), None, metric_type)?;
-                declared.encode(&plugin, &mut family)?;
+        let mut families = BTreeMap::<String, Vec<(String, Arc<Declared>)>>::new();
+        for (run, metrics) in all {
+            // Names of plugins are DNS names, some with a namespace: these letters are all that a metric's name has not.
+            let prefix = split_run(&run).0.replace('-', "_").replace(['.', '/'], ":");
+            for declared in metrics.metrics.lock().values() {
+                let family = families.entry(format!("plugin_{prefix}__{}", declared.spec.name)).or_default();
+                family.push((run.clone(), Arc::clone(declared)));
+            }
+        }
+        for (name, runs) in &families {
+            // A family has a run.
+            let MetricSpec { kind, help, .. } = &runs[0].1.spec;
+            let metric_type = match kind {
+                MetricKind::Counter => MetricType::Counter,
+                MetricKind::Gauge => MetricType::Gauge,
+                MetricKind::Histogram => MetricType::Histogram,
+            };
+            let mut family = encoder.encode_descriptor(name, &escaped(help), None, metric_type)?;
+            for (run, declared) in runs.iter().filter(|(_, declared)| declared.spec.kind == *kind) {
+                declared.encode(run, &mut family)?;
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use pilothouse_cache::{
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::EncodeLabelSet;
 
+use super::labels::ClusterLabel;
 use super::scraped::{Figure, Scraped, Spread, Value};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -122,10 +123,15 @@ static FIGURES: [Figure<InformerMetrics>; 23] = [
     }),
 ];
 
-/// The informers of a factory.
-pub(crate) fn informers(factory: SharedInformerFactory) -> Box<dyn Collector> {
+/// The informers of the factories, each of a cluster.
+pub(crate) fn informers(factories: Vec<(ClusterLabel, SharedInformerFactory)>) -> Box<dyn Collector> {
     Scraped::new(&FIGURES, move || {
-        factory.metrics().into_iter().map(|(id, metrics)| (Informer::new(&id), metrics)).collect()
+        let of_factory = |(cluster, factory): &(ClusterLabel, SharedInformerFactory)| {
+            let cluster = cluster.clone();
+            let row = move |(id, metrics)| ((Informer::new(&id), cluster.clone()), metrics);
+            factory.metrics().into_iter().map(row)
+        };
+        factories.iter().flat_map(of_factory).collect()
     })
 }
 
@@ -151,10 +157,13 @@ mod tests {
             Ok((vec![Object::decode(object).unwrap()], meta))
         };
         let source = Arc::new(FnListerWatcher::new(list, |_| Ok(futures_util::stream::pending().boxed())));
-        let factory =
-            SharedInformerFactory::new(Arc::new(move |_, _| source.clone()), FactoryOptions::default());
+        let new = || {
+            let source = source.clone();
+            SharedInformerFactory::new(Arc::new(move |_, _| source.clone()), FactoryOptions::default())
+        };
+        let (factory, elsewhere) = (new(), new());
         let metrics = Metrics::new();
-        metrics.watch_informers(factory.clone());
+        metrics.watch_informers([(None, factory.clone()), (Some("east"), elsewhere.clone())].into_iter());
         let deployments = ApiResource::new(Gvk::new("apps", "v1", "Deployment"), "deployments", true);
         let lease = factory.informer(&deployments, Some("a"));
         assert!(lease.wait_synced().await);
@@ -178,8 +187,15 @@ mod tests {
             assert!(text.contains(&line), "{line} is not in\n{text}");
         }
         assert!(text.contains("reflector_watches_total{"), "{text}");
-        drop(lease);
+        let other = elsewhere.informer(&deployments, Some("a"));
+        assert!(other.wait_synced().await);
+        let (text, lists) =
+            (metrics.encode(), format!("reflector_lists_total{{{labels},cluster=\"east\"}} 1"));
+        assert!(text.contains(&lists), "{lists} is not in\n{text}");
+        assert_eq!(text.matches("# TYPE reflector_lists counter").count(), 1, "{text}");
+        drop((lease, other));
         assert!(!metrics.encode().contains("deployments"), "{}", metrics.encode());
         factory.shutdown().await;
+        elsewhere.shutdown().await;
     }
 }

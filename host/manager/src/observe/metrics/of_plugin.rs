@@ -12,6 +12,7 @@ use super::cpu::HostTime;
 use super::exemplars::{Exemplars, Traced};
 use super::guest::GuestMetrics;
 use super::http::{self, HttpCounters};
+use super::labels::RunLabels;
 use super::scraped::{Figure, Scraped, Spread, Value};
 use crate::observe::denials::Denied;
 use crate::observe::warnings::DataLimit;
@@ -261,7 +262,8 @@ pub(crate) fn register(registry: &mut Registry, all: &AllPluginMetrics) {
     for (figures, label) in [(&OF_CONTROLLER[..], "controller"), (&OF_PLUGIN[..], "plugin")] {
         let all = Arc::clone(all);
         registry.register_collector(Scraped::new(figures, move || {
-            let row = |(name, row): (&Arc<str>, &Row)| ([(label, Arc::clone(name))], Arc::clone(row));
+            let row =
+                |(name, row): (&Arc<str>, &Row)| (RunLabels::new(label, Arc::clone(name)), Arc::clone(row));
             all.lock().iter().map(row).collect()
         }));
     }
@@ -279,7 +281,7 @@ pub(crate) fn register(registry: &mut Registry, all: &AllPluginMetrics) {
     registry.register_collector(Scraped::new(&http::MOVED, move || {
         let all = moved.lock();
         let rows = all.iter().filter_map(|(name, row)| Some((name, row.http.moved()?)));
-        rows.map(|(name, moved)| ([("plugin", Arc::clone(name))], moved)).collect()
+        rows.map(|(name, moved)| (RunLabels::new("plugin", Arc::clone(name)), moved)).collect()
     }));
 }
 
@@ -287,7 +289,7 @@ pub(crate) fn register(registry: &mut Registry, all: &AllPluginMetrics) {
 type PartValues<V> = fn(&PluginMetrics) -> Vec<(&'static str, V)>;
 
 /// The name of the plugin, and another label.
-type PartLabels = ([(&'static str, Arc<str>); 1], [(&'static str, &'static str); 1]);
+type PartLabels = (RunLabels, [(&'static str, &'static str); 1]);
 
 /// The series of all plugins with another label.
 fn of_parts<V: 'static>(
@@ -298,8 +300,8 @@ fn of_parts<V: 'static>(
     let all = Arc::clone(all);
     move || {
         let of_plugin = |(name, row): (&Arc<str>, &Row)| {
-            let name = Arc::clone(name);
-            let labels = move |(value, shown)| (([(plugin, Arc::clone(&name))], [(part, value)]), shown);
+            let run = RunLabels::new(plugin, Arc::clone(name));
+            let labels = move |(value, shown)| ((run.clone(), [(part, value)]), shown);
             values(row).into_iter().map(labels)
         };
         all.lock().iter().flat_map(of_plugin).collect()

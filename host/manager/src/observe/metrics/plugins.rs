@@ -2,18 +2,11 @@
 
 use std::sync::Arc;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::registry::Registry;
 
-use super::PluginName;
+use super::labels::RunLabels;
 use super::scraped::{Figure, Scraped, Value};
 use crate::lifecycle::plugin::Plugin;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginInState {
-    plugin: String,
-    state: &'static str,
-}
 
 static STATE: [Figure<()>; 1] = [Figure {
     name: "pilothouse_plugin_state",
@@ -42,11 +35,11 @@ pub(crate) fn register(
     registry.register_collector(Scraped::new(&STATE, move || {
         let row = |plugin: Arc<Plugin>| {
             let status = plugin.status();
-            (PluginInState { plugin: status.name, state: status.state.as_str() }, ())
+            ((RunLabels::new("plugin", status.name), [("state", status.state.as_str())]), ())
         };
         plugins().into_iter().map(row).collect()
     }));
-    let name = |plugin: &Plugin| PluginName { plugin: plugin.name().to_string() };
+    let name = |plugin: &Plugin| RunLabels::new("plugin", Arc::clone(plugin.name()));
     let plugins = all.clone();
     registry.register_collector(Scraped::new(&QUARANTINED, move || {
         let row = |plugin: Arc<Plugin>| (name(&plugin), plugin.is_quarantined());

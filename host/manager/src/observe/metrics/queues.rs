@@ -9,9 +9,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::{Histogram, Priority, Queue, QueueStats};
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::registry::Registry;
 
+use super::labels::RunLabels;
 use super::scraped::{Figure, Scraped, Spread, Value};
 use crate::dispatch::reasons::Reasons;
 
@@ -23,17 +23,12 @@ const BEYOND: &str = "exceeded_cardinality_limit";
 /// The queues by their plugins.
 pub(crate) type Queues = Arc<Mutex<BTreeMap<String, Queue<ObjectKey, Reasons>>>>;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct QueueLabels {
-    name: String,
-    controller: String,
-}
+/// The labels `name` and `controller`.
+type QueueLabels = ([(&'static str, String); 1], RunLabels);
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DepthLabels {
-    name: String,
-    controller: String,
-    priority: String,
+fn labels(name: String) -> QueueLabels {
+    let run = RunLabels::new("controller", name.as_str());
+    ([("name", name)], run)
 }
 
 static DEPTH: [Figure<usize>; 1] =
@@ -90,19 +85,16 @@ pub(crate) fn register(registry: &mut Registry, queues: &Queues) {
     let own = Arc::clone(queues);
     registry.register_collector(Scraped::new(&DEPTH, move || {
         let of_queue = |(name, stats): (String, QueueStats)| {
-            let labels = move |(priority, depth)| {
-                (DepthLabels { name: name.clone(), controller: name.clone(), priority }, depth)
-            };
-            depths(&stats).into_iter().map(labels)
+            let of_run = labels(name);
+            let row =
+                move |(priority, depth): (String, usize)| ((of_run.clone(), [("priority", priority)]), depth);
+            depths(&stats).into_iter().map(row)
         };
         stats(&own).into_iter().flat_map(of_queue).collect()
     }));
     let own = Arc::clone(queues);
     registry.register_collector(Scraped::new(&FIGURES, move || {
-        let labels = |(name, stats): (String, QueueStats)| {
-            (QueueLabels { name: name.clone(), controller: name }, stats)
-        };
-        stats(&own).into_iter().map(labels).collect()
+        stats(&own).into_iter().map(|(name, stats)| (labels(name), stats)).collect()
     }));
 }
 

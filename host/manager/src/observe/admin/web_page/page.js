@@ -202,7 +202,8 @@ function watchText(watch) {
 }
 
 async function updatePlugin(name) {
-  const plugin = await ask(`plugins/${encodeURIComponent(name)}`);
+  // A name may have a namespace and a cluster, and the host compares the path as it is.
+  const plugin = await ask(`plugins/${encodeURI(name)}`);
   const current = plugin.current || { grants: [], watches: [], limits: [] };
   const rolledBack = plugin.rolledBack;
   $("plugin").replaceChildren(

@@ -60,6 +60,25 @@ fn metrics_are_shown_under_the_plugins_name() {
 }
 
 #[test]
+fn runs_of_a_plugin_have_a_metric_in_common_and_one_of_another_kind_is_left_out() {
+    let all = AllGuestMetrics::default();
+    let set = |run: &str, kind, change| {
+        let metric = all.of(run).declare(spec(kind, "used", &[]), 1, 10).unwrap();
+        metric.change(&[], change).unwrap();
+    };
+    set("a/p", MetricKind::Gauge, MetricChange::Set(1.0));
+    set("a/p@east", MetricKind::Gauge, MetricChange::Set(2.0));
+    set("a/p@west", MetricKind::Counter, MetricChange::Add(3.0));
+    let page = page(&all);
+    let series: Vec<_> = page.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(
+        series,
+        [r#"plugin_a:p__used{plugin="a/p"} 1.0"#, r#"plugin_a:p__used{plugin="a/p@east"} 2.0"#]
+    );
+    assert_eq!(page.matches("# TYPE plugin_a:p__used gauge").count(), 1, "{page}");
+}
+
+#[test]
 fn a_metric_is_found_again_and_not_under_another_kind() {
     let metrics = GuestMetrics::default();
     let first = metrics.declare(spec(MetricKind::Counter, "n", &["a"]), 1, 10).unwrap();

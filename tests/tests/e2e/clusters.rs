@@ -1,0 +1,113 @@
+//! Several clusters: a plugin runs once in each of its clusters, reads and writes there, and a cluster that is away holds up its
+//! own run and nothing else.
+
+use anyhow::{Context, Result, ensure};
+use pilothouse_testkit::poll::SOON;
+use pilothouse_tests::controlplane::{Options, Server};
+use pilothouse_tests::host::HostOptions;
+use pilothouse_tests::plugins::{self, Manifest};
+use pilothouse_tests::{Cluster, ControlPlane, Host, Signal, guests, loglines};
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "clusters";
+
+/// The probe in both clusters. It writes to an object that is called after the cluster of its run, and exists there alone.
+fn install(host: &Host) -> Result<()> {
+    let manifest = Manifest::new("probe")
+        .with("clusters", json!(["home", "east"]))
+        .reads(&["configmaps"], NAMESPACE)
+        .grant(&["configmaps"], &["patch"], &[NAMESPACE])
+        .config(json!({
+            "mode": "write", "namespaces": [NAMESPACE], "onlyPrefix": "go", "targetKind": "v1/ConfigMap",
+            "targetKey": format!("{NAMESPACE}/target-$(cluster)"),
+        }));
+    host.install("probe", &guests::wasm("probe")?, Some(&manifest.to_string()))
+}
+
+/// The objects of a cluster with the target of the run there.
+fn objects(plane: &ControlPlane, name: &str) -> Result<Cluster> {
+    let cluster = Cluster::of(plane)?;
+    cluster.namespace(NAMESPACE)?;
+    cluster.config_map(NAMESPACE, &format!("target-{name}"))?;
+    Ok(cluster)
+}
+
+/// Waits until a run has ended a call for this object.
+fn wait_called(host: &Host, run: &str, name: &str) -> Result<()> {
+    let key = format!("{NAMESPACE}/{name}");
+    host.wait_for(&format!("{run} to be called for {key}"), SOON, || {
+        loglines::said(host, run, "end").iter().any(|line| line.key == key)
+    })
+}
+
+/// Waits until the run in this cluster has written there.
+fn wait_written(host: &Host, cluster: &Cluster, name: &str) -> Result<()> {
+    host.wait_for(&format!("a write in {name}"), SOON, || {
+        let target = cluster.get("v1/ConfigMap", NAMESPACE, &format!("target-{name}"))?;
+        anyhow::Ok(target.context("there is no target")?["metadata"]["labels"]["probe"] == "was-here")
+    })
+}
+
+/// Waits until the host shows that the other cluster answers, or does not.
+fn wait_up(host: &Host, is_up: bool) -> Result<()> {
+    host.wait_for(&format!("east to be shown as up: {is_up}"), SOON, || {
+        let east = host.plugins()?["clusters"][0].clone();
+        ensure!(east["name"] == "east" && (east["error"] == Value::Null) == is_up, "{east}");
+        let up = host.metrics()?.sum("pilothouse_cluster_up", &[("cluster", "east")]);
+        anyhow::Ok(up == Some(f64::from(u8::from(is_up))))
+    })
+}
+
+fn wait_ready(host: &Host) -> Result<()> {
+    host.wait_for("the host to be ready", SOON, || host.get("/readyz").map(|answer| answer.status == 200))
+}
+
+#[test]
+fn a_run_reads_and_writes_its_cluster_and_one_that_is_away_holds_up_its_own_run_only() -> Result<()> {
+    Server::Development.test(|server| {
+        let [home, east] = [(); 2].map(|()| ControlPlane::start(Options::on(server)));
+        let (home, east) = (home?, east?);
+        let (at_home, in_east) = (objects(&home, "home")?, objects(&east, "east")?);
+        let mut options = HostOptions::new(home.kubeconfig());
+        let kubeconfig = east.kubeconfig().display().to_string();
+        options.args = ["--clusters", "east=pilothouse-dev", "--clusters-kubeconfig", &kubeconfig]
+            .map(str::to_owned)
+            .into();
+        let host = Host::start(options.clone())?;
+        install(&host)?;
+        for run in ["probe", "probe@east"] {
+            plugins::wait_running(&host, run)?;
+        }
+        at_home.config_map(NAMESPACE, "go-home")?;
+        in_east.config_map(NAMESPACE, "go-east")?;
+        wait_written(&host, &at_home, "home")?;
+        wait_written(&host, &in_east, "east")?;
+        wait_called(&host, "probe", "go-home")?;
+        wait_called(&host, "probe@east", "go-east")?;
+        for (run, foreign) in [("probe", "go-east"), ("probe@east", "go-home")] {
+            let calls = loglines::said(&host, run, "begin");
+            ensure!(calls.iter().all(|line| !line.key.ends_with(foreign)), "{run} was called for {foreign}");
+        }
+        wait_up(&host, true)?;
+
+        east.stop_apiserver(Signal::KILL)?;
+        wait_up(&host, false)?;
+        at_home.config_map(NAMESPACE, "go-on")?;
+        wait_called(&host, "probe", "go-on")?;
+        wait_ready(&host)?;
+        // A host that starts meanwhile.
+        let late = Host::start(options)?;
+        install(&late)?;
+        plugins::wait_running(&late, "probe")?;
+        wait_ready(&late)?;
+        ensure!(plugins::status(&late, "probe@east")?.state == "loading");
+
+        east.start_apiserver()?;
+        in_east.config_map(NAMESPACE, "go-back")?;
+        for host in [&host, &late] {
+            wait_called(host, "probe@east", "go-back")?;
+            wait_up(host, true)?;
+        }
+        Ok(())
+    })
+}
