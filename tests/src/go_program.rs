@@ -42,11 +42,11 @@ pub const CONTROLPLANE: GoProgram = GoProgram {
 pub const HELM: GoProgram = GoProgram { name: "helm", cost: "about three minutes", choice: None };
 
 /// The registry of the project Distribution.
-pub const REGISTRY: GoProgram = GoProgram { name: "registry", cost: "some minutes" };
+pub const REGISTRY: GoProgram = GoProgram { name: "registry", cost: "some minutes", choice: None };
 
 /// cosign.
 pub const COSIGN: GoProgram =
-    GoProgram { name: "cosign", cost: "some minutes and a gigabyte of Go's caches" };
+    GoProgram { name: "cosign", cost: "some minutes and a gigabyte of Go's caches", choice: None };
 
 impl GoProgram {
     /// The path of the binary. Builds it unless a binary of the same sources exists.

@@ -19,8 +19,10 @@ use crate::testing::settle;
 /// Notes writes, and answers them.
 struct FakeSink {
     writes: Mutex<Vec<(String, Instant)>>,
-    answer: Box<dyn Fn(&ObjectKey, &Value) -> Result<()> + Send + Sync>,
+    answer: Box<Answer>,
 }
+
+type Answer = dyn Fn(&ObjectKey, &Value) -> Result<()> + Send + Sync;
 
 impl FakeSink {
     fn new(answer: impl Fn(&ObjectKey, &Value) -> Result<()> + Send + Sync + 'static) -> Arc<Self> {
