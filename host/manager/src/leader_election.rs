@@ -288,7 +288,7 @@ impl fmt::Debug for LeaderElection {
 pub(crate) mod tests {
     use std::future::poll_fn;
     use std::pin::pin;
-    use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
     use std::task::Poll;
 
     use pilothouse_election::{
@@ -297,15 +297,20 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A lock that is free; its renewals never return.
-    struct OneTerm;
+    /// A lock that is free until it is taken; requests after that never return.
+    #[derive(Default)]
+    struct OneTerm(AtomicBool);
 
     impl Lock for OneTerm {
         async fn get(&self) -> Result<Stored, LockError> {
+            if self.0.load(Relaxed) {
+                return std::future::pending().await;
+            }
             Err(LockError::NotFound(String::new()))
         }
 
         async fn create(&self, record: &LeaderElectionRecord) -> Result<Stored, LockError> {
+            self.0.store(true, Relaxed);
             Ok(Stored { record: record.clone(), ..Stored::default() })
         }
 
@@ -320,7 +325,7 @@ pub(crate) mod tests {
 
     /// A standby, and a future that begins its only term, of ten seconds.
     pub(crate) fn standby() -> (LeaderElection, impl Future<Output = ()>) {
-        let mut elector = LeaderElector::new(OneTerm, LeaderElectionConfig::new("me")).unwrap();
+        let mut elector = LeaderElector::new(OneTerm::default(), LeaderElectionConfig::new("me")).unwrap();
         let election = LeaderElection::enabled(elector.status(), Duration::from_secs(5));
         let standby = election.clone();
         let term = async move {
