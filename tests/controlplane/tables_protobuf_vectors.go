@@ -228,7 +228,10 @@ func (f *filler) special(value reflect.Value) bool {
 	case *metav1.MicroTime:
 		*into = metav1.MicroTime{Time: time.Unix(pick[int64](f, 0, -1, 1767225600, -62135596800), pick[int64](f, 0, 999, 1000, 999999999))}
 	case *metav1.FieldsV1:
-		into.SetRawBytes([]byte(`{"f:metadata":{"f:labels":{".":{}}}}`))
+		// Its other setters are of 1.36 and later.
+		if err := into.UnmarshalJSON([]byte(`{"f:metadata":{"f:labels":{".":{}}}}`)); err != nil {
+			panic(err)
+		}
 	case *runtime.RawExtension:
 		into.Raw = []byte(document)
 	default:
