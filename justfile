@@ -10,7 +10,7 @@ check:
     cargo clippy -p pilothouse --no-default-features -- -D warnings
     cargo clippy -p pilothouse --all-targets --features oci,traces -- -D warnings
     for crate in guests/Cargo.toml examples/*/Cargo.toml; do CARGO_TARGET_DIR=target/guests cargo clippy --manifest-path $crate --workspace --release --target wasm32-wasip2 -- -D warnings || exit 1; done
-    test -z "$(cd tests && gofmt -l controlplane clientgo peers/clientgo)"
+    test -z "$(cd tests && gofmt -l controlplane clientgo collector peers/clientgo)"
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
 # Windows: what `check-target` checks.

@@ -4,7 +4,7 @@
 #   deploy/image.sh OUT VERSION ARCHITECTURE=BINARY...
 #   deploy/image.sh image 0.1.0 amd64=target/x86_64-unknown-linux-gnu/dist/pilothouse
 #
-# OUT         folder that is made, for `skopeo copy oci:OUT docker://…`, `podman load` and registries
+# OUT         folder that is made, for `skopeo copy --all oci:OUT docker://…`, `podman load` and registries
 # BINARY      pilothouse, linked statically: the image has no loader and no libraries
 # CA_BUNDLE   certificates that plugins' HTTPS trusts [/etc/ssl/certs/ca-certificates.crt]
 # SOURCE_DATE_EPOCH   time of all files and of the image, in seconds [0]

@@ -48,6 +48,9 @@ pub const REGISTRY: GoProgram = GoProgram { name: "registry", cost: "some minute
 pub const COSIGN: GoProgram =
     GoProgram { name: "cosign", cost: "some minutes and a gigabyte of Go's caches", choice: None };
 
+/// The core of the OpenTelemetry collector.
+pub const COLLECTOR: GoProgram = GoProgram { name: "collector", cost: "some minutes", choice: None };
+
 impl GoProgram {
     /// The path of the binary. Builds it unless a binary of the same sources exists.
     ///

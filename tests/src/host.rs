@@ -260,8 +260,8 @@ fn build() -> anyhow::Result<PathBuf> {
     // Cargo's lock lets one test process build at a time. The build includes the tests, so that shared crates have the
     // same features as in them and are not compiled twice.
     let packages = ["--package", "pilothouse", "--package", "pilothouse-tests", "--bin", "pilothouse"];
-    // For the tests of registries, which run at full length alone.
-    let features = full::or_sample(&["--features", "pilothouse/oci"][..], &[]);
+    // For the tests of registries and of traces, which run at full length alone.
+    let features = full::or_sample(&["--features", "pilothouse/oci,pilothouse/traces"][..], &[]);
     let args =
         [&["--manifest-path", manifest, "--profile", &profile], packages.as_slice(), features].concat();
     let artifacts = cargo::build(Build::Native, &args, &paths::target())?;

@@ -20,6 +20,7 @@ pub mod calls;
 pub mod cli;
 pub mod clientgo;
 pub mod cluster;
+pub mod collector;
 pub mod controlplane;
 pub mod counted_maps;
 pub mod dev;

@@ -6,8 +6,11 @@ use clap::error::{ContextKind, ContextValue};
 
 /// The subcommands that the feature `dev` brings.
 const DEV: [&str; 6] = ["build", "check", "dev", "new", "sbom", "test"];
-/// The subcommands and flags that the feature `oci` brings.
-const OCI: [&str; 4] = ["push", "pull", "--signatures", "--signature-key"];
+/// The features that are off by default, with the subcommands and flags that each brings.
+const OPTIONAL: [(&str, &[&str]); 2] = [
+    ("oci", &["push", "pull", "--signatures", "--signature-key"]),
+    ("traces", &["--otlp-endpoint", "--trace-ratio"]),
+];
 
 /// Adds to the error of an unknown subcommand or flag how to get it, if a build with another feature has it.
 pub(crate) fn explain(mut error: Error) -> Error {
@@ -19,10 +22,10 @@ pub(crate) fn explain(mut error: Error) -> Error {
             "this build is for clusters and has no `{name}`; build one that has it from the source: cargo build --release \
              -p pilothouse"
         )
-    } else if OCI.contains(&name) {
+    } else if let Some((feature, _)) = OPTIONAL.iter().find(|(_, names)| names.contains(&name)) {
         format!(
-            "this build has no `{name}`, which is of the feature `oci`; build one that has it from the source: \
-             cargo build --release -p pilothouse --features oci"
+            "this build has no `{name}`, which is of the feature `{feature}`; build one that has it from the source: \
+             cargo build --release -p pilothouse --features {feature}"
         )
     } else {
         return error;
@@ -54,15 +57,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_registries_is_unknown_and_the_error_names_the_feature() {
-        for args in
-            [&["push", "a.wasm"][..], &["run", "--signatures", "require"], &["run", "--signature-key=a"]]
-        {
+    fn what_is_of_an_optional_feature_is_unknown_and_the_error_names_the_feature() {
+        for (args, feature) in [
+            (&["push", "a.wasm"][..], "oci"),
+            (&["run", "--signatures", "require"], "oci"),
+            (&["run", "--signature-key=a"], "oci"),
+            (&["run", "--otlp-endpoint", "http://127.0.0.1:4318"], "traces"),
+        ] {
             let error = refused(args);
-            assert!(
-                error.contains("tip: this build has no `") && error.contains("--features oci"),
-                "{error}"
-            );
+            let remedy = format!("--features {feature}");
+            assert!(error.contains("tip: this build has no `") && error.contains(&remedy), "{error}");
         }
         assert!(!refused(&["run", "--other"]).contains("this build"));
     }

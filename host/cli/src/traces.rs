@@ -12,7 +12,7 @@ use clap::Args;
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_http::hyper::HyperClient;
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_otlp::{Protocol, RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
 use pilothouse_manager::{Attribute, Span, Traces};
@@ -84,6 +84,8 @@ fn exporter(endpoint: &str) -> Result<SpanExporter> {
     let mut exporter = SpanExporter::builder()
         .with_http()
         .with_http_client(HyperClient::with_default_connector(REQUEST, None))
+        // Between tries it would put the thread to sleep, on which writes of plugins are sent.
+        .with_retry_policy(RetryPolicy::disabled())
         .with_protocol(Protocol::HttpBinary)
         .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
         .with_timeout(REQUEST)
@@ -254,9 +256,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_collector_does_not_take_is_counted() {
-        let (url, _requests) = collector(StatusCode::BAD_REQUEST).await;
-        assert_eq!(run(&url, 3).await, 3);
+    async fn what_a_collector_does_not_take_is_counted_and_not_tried_again() {
+        for status in [StatusCode::BAD_REQUEST, StatusCode::SERVICE_UNAVAILABLE] {
+            let (url, mut requests) = collector(status).await;
+            assert_eq!(run(&url, 3).await, 3);
+            assert!(requests.try_recv().is_ok() && requests.try_recv().is_err(), "{status}");
+        }
         assert_eq!(run("http://127.0.0.1:1", 2).await, 2);
     }
 

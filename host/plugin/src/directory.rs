@@ -5,7 +5,8 @@
 //!   to which no manifest refers is a plugin of its own, without grants. Names that begin with a dot and other
 //!   extensions are ignored: these are the temporary files of editors and copying tools.
 //! * A new, changed or removed file counts only after it has been unchanged for the settling time; a plugin changes
-//!   only when all its files have settled. Only a change of content is reported: `touch` is not one.
+//!   only when all its files have settled. Of the files that are there at the start, those that were changed more than ten
+//!   seconds ago count at once. Only a change of content is reported: `touch` is not one.
 //! * A file that others than root and the user of the host may write is unusable, unless that is allowed.
 //! * An unusable file is reported as [`Change::Broken`], and the plugin's previous generation continues. A plugin ends
 //!   only when its component is removed or no manifest has its name any more.

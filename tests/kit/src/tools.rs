@@ -32,11 +32,13 @@ pub enum Tool {
     Root,
     /// Chromium.
     Chromium,
+    /// A C compiler for arm64 on another architecture.
+    Arm64,
 }
 
 impl Tool {
     /// All tools.
-    pub const ALL: [Tool; 9] = [
+    pub const ALL: [Tool; 10] = [
         Tool::Go,
         Tool::Java,
         Tool::Kubectl,
@@ -46,6 +48,7 @@ impl Tool {
         Tool::C,
         Tool::Root,
         Tool::Chromium,
+        Tool::Arm64,
     ];
 
     /// Whether a machine that lacks it can have it by an installation.
@@ -65,6 +68,7 @@ impl Tool {
             Tool::C => &["clang", "wit-bindgen"],
             Tool::Root => &["unshare", "mount", "chroot"],
             Tool::Chromium => &["chromium"],
+            Tool::Arm64 => &["aarch64-linux-gnu-gcc"],
         }
     }
 
@@ -90,6 +94,7 @@ impl Tool {
             }
             Tool::Root => "tests that run the container image's root file system",
             Tool::Chromium => "the test at full length of the host's web page",
+            Tool::Arm64 => "the build at full length of the image for arm64",
         }
     }
 
@@ -107,6 +112,9 @@ impl Tool {
             Tool::C => "install what guests/other-languages/c/README.md lists",
             Tool::Root => "run the tests as a root that may mount, with util-linux and coreutils",
             Tool::Chromium => "install Chromium: apt-get install chromium",
+            Tool::Arm64 => {
+                "install a cross compiler: apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+            }
         }
     }
 

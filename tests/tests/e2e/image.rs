@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pilothouse_testkit::cargo::{self, Build};
-use pilothouse_testkit::tools::Tool;
+use pilothouse_testkit::tools::{self, Tool};
 use pilothouse_testkit::{paths, process};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
@@ -64,9 +64,17 @@ fn compile(folder: &Path, is_static: bool) -> Result<PathBuf> {
 
 /// Writes an image with the program, and reads it.
 fn layout(folder: &Path, name: &str, program: &Path) -> Result<Layout> {
+    layout_of(folder, name, &[(architecture(), program)])
+}
+
+/// Writes an image with a program for each of these architectures, and reads it.
+fn layout_of(folder: &Path, name: &str, programs: &[(&str, &Path)]) -> Result<Layout> {
     let out = folder.join(name);
-    let pair = format!("{}={}", architecture(), program.display());
-    let done = script(&[&*out.to_string_lossy(), "0.1.0", &pair])?;
+    let mut args = vec![out.display().to_string(), "0.1.0".to_owned()];
+    args.extend(
+        programs.iter().map(|(architecture, program)| format!("{architecture}={}", program.display())),
+    );
+    let done = script(&args)?;
     ensure!(done.status.success(), "{done:?}");
     Layout::open(&out)
 }
@@ -176,9 +184,8 @@ fn the_dockerfile_says_the_same_as_the_script() -> Result<()> {
     Ok(())
 }
 
-/// Builds the host as docs/install.md says.
-fn dist() -> Result<PathBuf> {
-    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+/// Builds the host for a target as docs/install.md says.
+fn dist(triple: &str) -> Result<PathBuf> {
     let manifest = paths::repository().join("Cargo.toml");
     let manifest = manifest.to_str().context("the repository's path is not UTF-8")?;
     let args = [
@@ -190,12 +197,15 @@ fn dist() -> Result<PathBuf> {
         "pilothouse",
         "--no-default-features",
         "--target",
-        &triple,
+        triple,
         "--manifest-path",
         manifest,
     ];
     let target = paths::target().join("image");
     let mut command = cargo::command(Build::Guest, &args, &target);
+    if !triple.starts_with(std::env::consts::ARCH) {
+        command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+    }
     let output =
         command.env("RUSTFLAGS", "-C target-feature=+crt-static").output().context("starting cargo")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -209,7 +219,8 @@ fn the_image_of_the_host_runs_a_plugin() -> Result<()> {
             Tool::Root.require()?;
             let folder = folder()?;
             let folder = folder.path();
-            let layout = layout(folder, "image", &dist()?)?;
+            let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+            let layout = layout(folder, "image", &dist(&triple)?)?;
             let root = folder.join("root");
             layout.unpack(architecture(), &root)?;
             let mut files = Vec::new();
@@ -238,6 +249,75 @@ fn the_image_of_the_host_runs_a_plugin() -> Result<()> {
             plugins::wait_running(&host, "noop")?;
             cluster.config_map("image", "one")?;
             plugins::wait_until(&host, "noop", "called", |status| status.calls > 0)?;
+            Ok(())
+        })
+    })
+}
+
+/// The machine of a program in the ELF format of 64 bits and little endian, and whether it names a loader.
+fn machine_and_loader(program: &[u8]) -> Result<(u16, bool)> {
+    fn bytes<const N: usize>(program: &[u8], at: usize) -> Result<[u8; N]> {
+        let found = program.get(at..at + N).context("the program is cut off")?;
+        Ok(found.try_into()?)
+    }
+    /// The type of the segment that names the loader.
+    const INTERPRETER: u32 = 3;
+    ensure!(program.starts_with(b"\x7fELF\x02\x01"), "no such program");
+    let machine = u16::from_le_bytes(bytes(program, 18)?);
+    let table = usize::try_from(u64::from_le_bytes(bytes(program, 32)?))?;
+    let size = usize::from(u16::from_le_bytes(bytes(program, 54)?));
+    let count = usize::from(u16::from_le_bytes(bytes(program, 56)?));
+    let mut has_loader = false;
+    for segment in 0..count {
+        has_loader |= u32::from_le_bytes(bytes(program, table + segment * size)?) == INTERPRETER;
+    }
+    Ok((machine, has_loader))
+}
+
+/// Beside a small program for amd64: the host for the architecture of this machine is the matter of the test above.
+#[test]
+fn one_image_has_the_host_for_arm64_beside_another_architecture() -> Result<()> {
+    if architecture() == "arm64" {
+        return Ok(());
+    }
+    full::only(|| {
+        or_skip(|| {
+            Tool::Arm64.require()?;
+            let folder = folder()?;
+            let folder = folder.path();
+            let triple = "aarch64-unknown-linux-gnu";
+            let mut rustup = Command::new("rustup");
+            // In the repository, where rustup selects the toolchain of rust-toolchain.toml.
+            rustup.current_dir(paths::repository()).args(["target", "add", triple]);
+            let added = process::run(&mut rustup, "", Duration::from_secs(300))?;
+            ensure!(added.status.success(), "{added:?}");
+            let (small, host) = (compile(folder, true)?, dist(triple)?);
+            // Else the check below would not tell anything.
+            ensure!(machine_and_loader(&fs::read(compile(folder, false)?)?)?.1, "a loader is not seen");
+            let layout = layout_of(folder, "image", &[("amd64", &*small), ("arm64", &*host)])?;
+            let platforms = layout.index["manifests"].as_array().context("no manifests")?.iter();
+            let platforms: Vec<_> = platforms.map(|manifest| &manifest["platform"]).collect();
+            let platform =
+                |architecture: &str| serde_json::json!({"architecture": architecture, "os": "linux"});
+            ensure!(platforms == [&platform("amd64"), &platform("arm64")], "{platforms:?}");
+            // The numbers of the machines are those of the format.
+            for (architecture, machine) in [("amd64", 62), ("arm64", 183)] {
+                let root = folder.join(architecture);
+                layout.unpack(architecture, &root)?;
+                let (_, config) = layout.image(architecture)?;
+                ensure!(config["architecture"] == architecture, "{config}");
+                let found = machine_and_loader(&fs::read(root.join("pilothouse"))?)?;
+                ensure!(found == (machine, false), "{architecture}: {found:?}");
+            }
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let Some(emulator) = tools::find("qemu-aarch64-static", &path) else {
+                eprintln!("the program for arm64 was not started: install qemu-user-static");
+                return Ok(());
+            };
+            let mut command = Command::new(emulator);
+            command.arg(folder.join("arm64/pilothouse")).arg("--version");
+            let done = process::run(&mut command, "", Duration::from_secs(300))?;
+            ensure!(done.stdout.trim() == format!("pilothouse {}", env!("CARGO_PKG_VERSION")), "{done:?}");
             Ok(())
         })
     })

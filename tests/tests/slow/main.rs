@@ -16,5 +16,6 @@ mod server_faults;
 mod service_accounts;
 mod shards;
 mod storm;
+mod traces;
 mod tutorial;
 mod web_page;

@@ -211,7 +211,10 @@ impl Loader {
         let mut backoff = retries();
         loop {
             match cancel.run_until_cancelled(self.try_prepare(files)).await? {
-                Ok(code) => return Some(code),
+                Ok(code) => {
+                    tracing::debug!(plugin = &**plugin.name(), "component prepared");
+                    return Some(code);
+                }
                 Err(LoadFailure::Refused(refused)) => {
                     if !cancel.is_cancelled() {
                         plugin.files_refused(&refused.logged(plugin, files), cancel);
@@ -311,6 +314,7 @@ impl Loader {
             let _slot = self.slots.describe().await.map_err(LoadFailure::Retry)?;
             self.describe(plugin, load, &code, &traits, &imports).await?
         };
+        tracing::debug!(plugin = &**plugin.name(), "plugin described");
         if traits.has_state && description.max_concurrent_reconciles > 1 {
             let most = description.max_concurrent_reconciles;
             return Err(format!(
@@ -336,6 +340,7 @@ impl Loader {
         if !wait_for_caches(plugin, kinds.values()).await {
             return Err(LoadFailure::Retry("the host is shutting down".to_owned()));
         }
+        tracing::debug!(plugin = &**plugin.name(), "caches filled");
         plugin.await_predecessor().await;
         plugin.load_waits(None);
         // The first call maps it again: a plugin that is never called costs no mapping.

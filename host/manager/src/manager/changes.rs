@@ -151,6 +151,7 @@ impl Manager {
         if self.0.unread.fetch_sub(1, AcqRel) > 1 {
             return;
         }
+        tracing::debug!("all plugins are known");
         let this = self.clone();
         let synced = async move {
             for plugin in this.plugins() {
@@ -161,6 +162,7 @@ impl Manager {
                 }
             }
             this.0.first_loads_over.store(true, Release);
+            tracing::debug!("all plugins are loaded or refused: the host is ready");
             // Caches are filled: shards may be moved here.
             this.0.host.election.shards().into_iter().for_each(Shards::set_ready);
         };

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use memmap2::MmapMut;
@@ -63,6 +63,15 @@ pub(super) enum Look {
     /// The file cannot be used: reason and remedy.
     Unusable(String),
     File(Fingerprint),
+}
+
+impl Look {
+    /// Whether it is a file that was changed last before this time, by the clock of its file system.
+    pub(super) fn changed_before(&self, time: SystemTime) -> bool {
+        let Self::File(Fingerprint { changed: (seconds, _), .. }) = self else { return false };
+        let time = time.duration_since(UNIX_EPOCH).map(|since| since.as_secs());
+        time.is_ok_and(|time| u64::try_from(*seconds).is_ok_and(|changed| changed < time))
+    }
 }
 
 /// Changes whenever a file's content may have changed. It includes the change time (ctime), because writers such as `cp

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use super::file::{self, Digest, Look, Tracked, role};
 use super::plan::{Entry, Known, Outcome, plan};
@@ -17,6 +17,10 @@ use crate::manifest::Manifest;
 
 /// Number of settling times for which components without a manifest wait for manifests that are being written.
 const PATIENCE: u32 = 20;
+
+/// Age of a change after which a file that is found by the first scan counts at once: nobody writes it any more, and the
+/// start of a host need not wait for it. The clock of a network file system may differ by a part of this.
+const OLD: Duration = Duration::from_secs(10);
 
 /// The state of the scanner for one directory.
 #[derive(Debug)]
@@ -72,6 +76,11 @@ impl Scanner {
 
     /// Scans the directory once.
     pub fn look(&mut self, now: Instant) -> Seen {
+        self.look_at(now, SystemTime::now())
+    }
+
+    /// As [`look`](Self::look), with the time of the clock of files.
+    fn look_at(&mut self, now: Instant, clock: SystemTime) -> Seen {
         let found = match list(&self.path) {
             Ok(found) => found,
             Err(error) => return self.lost(&error),
@@ -84,11 +93,15 @@ impl Scanner {
                 file.seen(Look::Absent, now);
             }
         }
+        let is_first = self.files.is_empty() && !self.synced;
+        let old = clock.checked_sub(OLD).filter(|_| is_first);
         for (name, look) in found {
             match self.files.get_mut(&name) {
                 Some(file) => file.seen(look, now),
                 None => {
-                    self.files.insert(name, Tracked::new(look, now));
+                    let is_old = old.is_some_and(|old| look.changed_before(old));
+                    let since = now.checked_sub(self.rules.settle).filter(|_| is_old);
+                    self.files.insert(name, Tracked::new(look, since.unwrap_or(now)));
                 }
             }
         }
@@ -260,8 +273,6 @@ fn list(path: &Path) -> io::Result<BTreeMap<String, Look>> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const SETTLE: Duration = Duration::from_millis(100);
@@ -299,6 +310,22 @@ mod tests {
         let seen = scanner.look(later + SETTLE);
         assert_eq!((told(&seen), seen.due), (vec!["a", "+"], None));
         assert_eq!(told(&scanner.look(later + SETTLE * 9)), [""; 0]);
+    }
+
+    #[test]
+    fn an_old_file_counts_at_once_at_the_start_and_only_then() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str| std::fs::write(dir.path().join(name), "1").unwrap();
+        write("a.wasm");
+        let (start, clock) = (Instant::now(), SystemTime::now());
+        assert_eq!(told(&scanner(dir.path()).look_at(start, clock)), [""; 0], "it is new");
+        let later = clock + OLD + Duration::from_secs(2);
+        let mut scanner = scanner(dir.path());
+        assert_eq!(told(&scanner.look_at(start, later)), ["a", "+"]);
+        write("b.wasm");
+        let seen = scanner.look_at(start, later + OLD);
+        assert_eq!((told(&seen), seen.due), (vec![], Some(start + SETTLE)));
+        assert_eq!(told(&scanner.look_at(start + SETTLE, later + OLD)), ["b"]);
     }
 
     #[test]

@@ -42,7 +42,9 @@ struct Figures {
     peak: f64,
     /// CPU time from the start until each controller had reconciled each pod, in seconds.
     cpu: f64,
-    /// The same by the clock.
+    /// Time from the start until the host was ready, in seconds. Not of peers, whose processes say nothing of it.
+    ready: Option<f64>,
+    /// Time from the start until each controller had reconciled each pod, in seconds.
     wall: f64,
     /// CPU time of one of some events that come one after the other, in microseconds.
     event: f64,
@@ -60,6 +62,7 @@ impl Figures {
             rest: self.rest.times(factor),
             peak: self.peak * factor,
             cpu: self.cpu * factor,
+            ready: self.ready,
             wall: self.wall * factor,
             event: self.event * factor,
             wake: self.wake.map(|wake| wake * factor),
@@ -119,6 +122,9 @@ fn measure(report: &mut Report, controllers: usize, on_one_manager: bool) -> any
     for (kind, mut ours) in [("", ours), (", compressed", compressed)] {
         let scenario = format!("{controllers} controllers: CPU of an event after rest{kind}");
         report.bound(&scenario, "µs", Better::Lower, ours.wake.as_mut_slice(), None);
+        let scenario = format!("{controllers} controllers: time until ready{kind}");
+        let bound = (controllers == 100).then_some(2.0);
+        report.bound(&scenario, "s", Better::Lower, ours.ready.as_mut_slice(), bound);
     }
     Ok(())
 }

@@ -16,6 +16,9 @@ use crate::{EVENTS, Figures, PATIENCE, RATE, objects};
 /// Longer than a host keeps an instance that has nothing to do (`--idle-ttl`).
 const IDLE: Duration = Duration::from_secs(40);
 
+/// Longer than a file of a plugin is new, for which a start waits a little longer than for an old one.
+const AGE: Duration = Duration::from_secs(12);
+
 /// The name in the data of the component.
 const NAME: &str = "pod-reader-000000";
 
@@ -31,10 +34,14 @@ pub(crate) fn measure(
     let running = || states(&first).map(|(running, _)| running == controllers);
     first.wait_for("all plugins to be compiled", PATIENCE, running)?;
     drop(first);
+    std::thread::sleep(AGE);
 
     let began = Instant::now();
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
     let host = Host::start(HostOptions { args, ..options(server, &folder) })?;
+    let is_ready = || host.get("/readyz").map(|answer| answer.status == 200);
+    host.wait_for("the host to be ready", PATIENCE, is_ready)?;
+    let ready = began.elapsed().as_secs_f64();
     let until = |calls: usize| {
         host.wait_for(&format!("{calls} calls"), PATIENCE, || {
             states(&host).map(|(_, called)| called >= calls)
@@ -57,7 +64,7 @@ pub(crate) fn measure(
     std::thread::sleep(IDLE);
     let rest = Memory::settled(pid)?;
     let wake = event(1)?;
-    Ok(Figures { warm, rest, peak, cpu, wall, event: each, wake: Some(wake), watches })
+    Ok(Figures { warm, rest, peak, cpu, ready: Some(ready), wall, event: each, wake: Some(wake), watches })
 }
 
 pub(crate) fn options(server: &ReplayServer, folder: &Path) -> HostOptions {

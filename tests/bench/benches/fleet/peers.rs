@@ -89,6 +89,7 @@ fn measure(
         rest: memory,
         peak: sum(&started, |usage| usage.peak_kb) / 1024.0,
         cpu: sum(&started, |usage| usage.cpu_us) / 1e6,
+        ready: None,
         wall: started.iter().map(|usage| usage.wall_us / 1e6).fold(0.0, f64::max),
         event: (sum(&after, |usage| usage.cpu_us) - sum(&settled, |usage| usage.cpu_us)) / EVENTS as f64,
         wake: None,
