@@ -130,6 +130,12 @@ impl Shards {
         self.0.config.election.lease_duration
     }
 
+    /// How long the terms of this host last after its last good renewal was sent.
+    #[must_use]
+    pub fn renew_deadline(&self) -> Duration {
+        self.0.config.election.renew_deadline
+    }
+
     /// The term that this host has of a shard, unless it is over or is ending.
     #[must_use]
     pub fn term(&self, shard: usize) -> Option<Leadership> {
