@@ -28,6 +28,7 @@ use tokio::time::Instant;
 use crate::config::{ConfigError, LeaderElectionConfig};
 use crate::leadership::Leadership;
 
+pub use names::shards_of_holder;
 pub use task::ShardsTask;
 
 /// How a host shares plugins with others.
