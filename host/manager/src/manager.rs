@@ -266,7 +266,7 @@ impl Manager {
             indexes: Arc::default(),
         };
         let other = |(name, ClusterClient { client, factory }): (String, ClusterClient)| {
-            let cluster = Cluster::new(Some(&name), loader.elsewhere(client, factory));
+            let cluster = Cluster::new(Some(&name), loader.elsewhere(&name, client, factory));
             (name, Arc::new(cluster))
         };
         let others = others.into_iter().map(other).collect();
