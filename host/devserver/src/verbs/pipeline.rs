@@ -204,7 +204,7 @@ impl Core {
             let Some((object, managed)) = change(&current, &old)? else { return Ok(current) };
             check_stored(&object, &managed)?;
             if write.dry {
-                let is_same = changes_nothing((&current, &old), &object, &managed);
+                let is_same = changes_nothing(&current, &old, &object, &managed);
                 let managed = if is_same { current.managed.clone() } else { managed };
                 return write.imagine(object, managed, current.object.resource_version());
             }
@@ -401,7 +401,7 @@ impl Core {
             let version = current.object.resource_version().to_owned();
             return write.imagined(object, managed, &version);
         }
-        if changes_nothing((current, old), &object, &managed) {
+        if changes_nothing(current, old, &object, &managed) {
             return self
                 .store
                 .get(table, key)
@@ -550,7 +550,7 @@ pub(super) fn is_finished(resource: &Resource, object: &JsonMap) -> bool {
 }
 
 /// Whether a write leaves an object as it is. Its managed fields then keep the times that they have.
-fn changes_nothing((current, old): (&Stored, &JsonMap), object: &JsonMap, managed: &ManagedFields) -> bool {
+fn changes_nothing(current: &Stored, old: &JsonMap, object: &JsonMap, managed: &ManagedFields) -> bool {
     is_same(old, object) && ownership::differ_in_times_alone(&current.managed, managed)
 }
 

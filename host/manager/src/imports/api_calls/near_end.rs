@@ -84,7 +84,8 @@ fn key(verb: &ClientVerb) -> Option<ObjectKey> {
         ClientVerb::Patch { key, kind, .. } if *kind != PatchKind::Apply => Some(key.clone()),
         ClientVerb::Update(body) => {
             let meta = serde_json::from_slice::<Body>(body).ok()?.metadata;
-            ObjectKey::new(meta.namespace.as_deref(), &meta.name?).ok()
+            let namespace = meta.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+            ObjectKey::new(namespace, &meta.name?).ok()
         }
         _ => None,
     }
