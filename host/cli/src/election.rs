@@ -12,7 +12,7 @@ use clap::Args;
 use pilothouse_client::Client;
 use pilothouse_election::{
     ConfigError, ElectionStatus, Ended, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership,
-    LeaseLock, ShardsConfig, default_identity,
+    LeaseLock, ShardsConfig, default_identity, shards_of_holder,
 };
 use pilothouse_manager::LeaderElection;
 use pilothouse_plugin::parse_duration;
@@ -175,10 +175,18 @@ impl Prepared {
             // Not when the term is cancelled: calls that are under way then still need the lease.
             all_ended.cancelled().await;
         });
-        let callbacks = callbacks.on_new_leader(move |leader| {
-            if leader != status.identity() {
+        let callbacks = callbacks.on_new_leader(move |leader| match shards_of_holder(leader) {
+            Some(shards) => tracing::warn!(
+                event = "shards_differ",
+                holder = leader,
+                "standby: the Lease is held by hosts with {shards} shards, and this host has none. It does not lead before the \
+                 Lease is deleted, even when those hosts are gone: start it with --shards={shards}, or stop all hosts and \
+                 delete the Lease"
+            ),
+            None if leader != status.identity() => {
                 tracing::info!(event = "standby", leader, "standby: another host is the leader");
             }
+            None => {}
         });
         let token = stop.clone();
         let task = runtime.spawn(async move { elector.run(&token, callbacks).await });

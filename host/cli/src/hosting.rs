@@ -52,8 +52,9 @@ fn checks_watch_lists() -> bool {
         .is_ok_and(|value| matches!(&*value, "1" | "t" | "T" | "true" | "TRUE" | "True"))
 }
 
-/// The client of a cluster, with its informers.
+/// The client of a cluster, with its informers; the home cluster has no name.
 async fn connect(
+    name: Option<&str>,
     options: ClientOptions,
     compression: Compression,
     metrics: &Metrics,
@@ -62,6 +63,7 @@ async fn connect(
     // Made for each cluster: the options hold what informers know together about whether their API server is there.
     let mut informer = InformerOptions { compression, ..InformerOptions::default() };
     informer.reflector.check_watch_lists = checks_watch_lists();
+    informer.reflector.cluster = name.map(Arc::from);
     let options = FactoryOptions { informer, ..FactoryOptions::default() };
     let factory = SharedInformerFactory::for_client(client.clone(), options);
     Ok(ClusterClient { client, factory })
@@ -81,10 +83,10 @@ impl Hosting {
     pub(crate) async fn start(options: HostingOptions, threads: Threads) -> Result<Self> {
         let Threads { guests, work, admin: admin_runtime, lease } = threads;
         let metrics = Metrics::new();
-        let home = connect(options.client, options.compression, &metrics).await?;
+        let home = connect(None, options.client, options.compression, &metrics).await?;
         let mut others = BTreeMap::new();
         for (name, client) in options.clusters {
-            let cluster = connect(client, options.compression, &metrics).await;
+            let cluster = connect(Some(&name), client, options.compression, &metrics).await;
             let cluster = cluster.with_context(|| format!("--clusters: cluster {name:?}"))?;
             others.insert(name, cluster);
         }

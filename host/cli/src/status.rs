@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use pilothouse_manager::{ClusterView, PluginDetail, PluginList, PluginStatus, WatchView};
 
 use crate::admin_client::{AdminArgs, NOT_A_HOST};
-use crate::table::{Table, printable};
+use crate::table::{OutputFormat, Table, printable};
 
 const EXAMPLES: &str = "Examples:
   # All plugins of the host on this machine
@@ -27,17 +27,9 @@ pub(crate) struct Status {
     plugin: Option<String>,
     #[command(flatten)]
     admin: AdminArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Output {
-    /// For people
-    Table,
-    /// The response of /plugins, or of /plugins/NAME
-    Json,
+    /// Output format; JSON is the response of /plugins, or of /plugins/NAME
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
 }
 
 impl Status {
@@ -46,12 +38,12 @@ impl Status {
         let path = self.plugin.as_ref().map_or("/plugins".to_owned(), |name| format!("/plugins/{name}"));
         let body = runtime.block_on(self.admin.get(&path))?;
         let text = match self.output {
-            Output::Json => String::from_utf8_lossy(&body).into_owned() + "\n",
-            Output::Table if self.plugin.is_some() => {
+            OutputFormat::Json => String::from_utf8_lossy(&body).into_owned() + "\n",
+            OutputFormat::Table if self.plugin.is_some() => {
                 let detail: PluginDetail = serde_json::from_slice(&body).context(NOT_A_HOST)?;
                 detail_text(&detail)
             }
-            Output::Table => {
+            OutputFormat::Table => {
                 let list: PluginList = serde_json::from_slice(&body).context(NOT_A_HOST)?;
                 let election = list.election.map(|e| format!("{e} ({}, {})\n", e.lease, e.identity));
                 let head = election.unwrap_or_default() + &clusters(&list.clusters);

@@ -1,8 +1,20 @@
-//! Tables for people: columns as wide as their widest cell. Used by `status`, `top` and `events`.
+//! Tables for people: columns as wide as their widest cell; and [`OutputFormat`], where a program may read as well. Used by
+//! `status`, `top` and `events`.
 //!
 //! Cells may hold what plugins wrote: whatever could move the cursor or end a line is replaced.
 
 use std::fmt::Write as _;
+
+use clap::ValueEnum;
+
+/// The form of an output.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
 
 /// The widths that columns need, as far as is known.
 #[derive(Debug, Clone, Default)]

@@ -39,14 +39,21 @@ struct LoggedWarnings {
 
 impl Warnings {
     /// Logs what an answer warns of and nothing did before.
-    pub(crate) fn log(&self, headers: &HeaderMap, user_agent: &str) {
+    pub(crate) fn log(&self, headers: &HeaderMap, user_agent: &str, server: &str) {
         let (news, cut) = self.news(headers);
         for Warning { code, text, .. } in news {
-            tracing::warn!(event = "server_warning", user_agent, code, "the API server warns: {text}");
+            tracing::warn!(
+                event = "server_warning",
+                server,
+                user_agent,
+                code,
+                "the API server warns: {text}"
+            );
         }
         if cut {
             tracing::warn!(
                 event = "server_warnings_cut",
+                server,
                 "the API server has sent {MOST} different warnings; further ones are not logged"
             );
         }

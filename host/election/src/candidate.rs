@@ -48,7 +48,7 @@ pub(crate) struct Candidate<L> {
 impl<L: Lock> Candidate<L> {
     pub(crate) fn new(lock: L, config: LeaderElectionConfig) -> Self {
         let name = if config.name.is_empty() { lock.describe() } else { config.name.clone() };
-        let status = ElectionStatus::new(name, config.identity.clone(), config.lease_duration);
+        let status = ElectionStatus::new(name, &config);
         Self {
             lock: Arc::new(lock),
             config,

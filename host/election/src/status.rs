@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::config::LeaderElectionConfig;
 use crate::leadership::Leadership;
 
 /// How an election stands; a cheap clone that outlives it.
@@ -18,6 +19,7 @@ struct Inner {
     name: String,
     identity: String,
     lease_duration: Duration,
+    renew_deadline: Duration,
     slowpath: AtomicU64,
     seen: Mutex<Seen>,
 }
@@ -47,11 +49,12 @@ pub struct ElectionFigures {
 }
 
 impl ElectionStatus {
-    pub(crate) fn new(name: String, identity: String, lease_duration: Duration) -> Self {
+    pub(crate) fn new(name: String, config: &LeaderElectionConfig) -> Self {
         Self(Arc::new(Inner {
             name,
-            identity,
-            lease_duration,
+            identity: config.identity.clone(),
+            lease_duration: config.lease_duration,
+            renew_deadline: config.renew_deadline,
             slowpath: AtomicU64::new(0),
             seen: Mutex::default(),
         }))
@@ -73,6 +76,12 @@ impl ElectionStatus {
     #[must_use]
     pub fn lease_duration(&self) -> Duration {
         self.0.lease_duration
+    }
+
+    /// How long a term of this candidate lasts after the last good renewal was sent.
+    #[must_use]
+    pub fn renew_deadline(&self) -> Duration {
+        self.0.renew_deadline
     }
 
     /// A time at which another leader was surely there, by local time; none before one has been seen to renew. It is when the

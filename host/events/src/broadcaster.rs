@@ -36,6 +36,8 @@ use crate::sink::EventSink;
 /// How a broadcaster works. The defaults are client-go's.
 #[derive(Debug, Clone)]
 pub struct BroadcasterOptions {
+    /// Who records the events, for lines of the log about dropped ones; without it they have no field `recorder`.
+    pub name: Option<Arc<str>>,
     /// Events that may wait in the incoming queue, and as many in the queue of each watcher.
     pub queue_length: usize,
     /// Time between tries to write an event; some of it is random.
@@ -47,6 +49,7 @@ pub struct BroadcasterOptions {
 impl Default for BroadcasterOptions {
     fn default() -> Self {
         Self {
+            name: None,
             queue_length: 1000,
             sleep_duration: Duration::from_secs(10),
             correlator: CorrelatorOptions::default(),
@@ -64,6 +67,8 @@ pub struct EventBroadcaster {
 
 /// The part of a broadcaster that recorders use.
 pub(crate) struct EventQueue {
+    /// Who records, for the log.
+    name: Option<Arc<str>>,
     queue: Broadcaster<Event>,
     correlator: CorrelatorOptions,
     metrics: Arc<RecorderMetrics>,
@@ -122,9 +127,10 @@ impl EventBroadcaster {
     /// Outside of a tokio runtime, in which it runs.
     #[must_use]
     pub fn new(options: BroadcasterOptions) -> Self {
-        let BroadcasterOptions { queue_length, sleep_duration, correlator } = options;
+        let BroadcasterOptions { name, queue_length, sleep_duration, correlator } = options;
         let drop_if_full = FullChannelBehavior::DropIfChannelFull;
         let queue = EventQueue {
+            name,
             queue: Broadcaster::with_incoming_queue(queue_length, queue_length, drop_if_full),
             correlator,
             metrics: Arc::default(),
@@ -359,7 +365,8 @@ impl EventQueue {
         };
         self.metrics.dropped.increment();
         if let Some(dropped) = self.drop_log.pass() {
-            tracing::warn!(event = "events_dropped", dropped, "events are dropped: {why}");
+            let recorder = self.name.as_deref();
+            tracing::warn!(event = "events_dropped", recorder, dropped, "events are dropped: {why}");
         }
     }
 }

@@ -205,13 +205,8 @@ impl Manager {
         // TLS and bodies of live calls are of a plugin's size: their connections are not those of lists and watches.
         let Clusters { home, others } = clusters.with_connections_on(&work);
         let ClusterClient { client, factory } = home;
-        if let Some(election) = options.election.status() {
-            metrics.watch_election(election);
-        }
+        metrics.watch_election(&options.election);
         let shards = options.election.shards().cloned();
-        if let Some(shards) = &shards {
-            metrics.watch_shards(shards);
-        }
         let host_events = match options.events_about {
             Some(object) => HostEvents::start(client.clone(), &options.host, object).await,
             None => HostEvents::default(),
@@ -271,7 +266,7 @@ impl Manager {
             indexes: Arc::default(),
         };
         let other = |(name, ClusterClient { client, factory }): (String, ClusterClient)| {
-            let cluster = Cluster::new(Some(&name), loader.elsewhere(client, factory));
+            let cluster = Cluster::new(Some(&name), loader.elsewhere(&name, client, factory));
             (name, Arc::new(cluster))
         };
         let others = others.into_iter().map(other).collect();
@@ -477,8 +472,11 @@ impl Manager {
         if self.0.stopping.is_cancelled() {
             return Some("shutting down".to_owned());
         }
-        if let Some(election) = self.election().filter(|election| election.role == Role::Lost) {
-            return Some(election.to_string());
+        if let Some(election) = self.election() {
+            // In a rollout the hosts that work go on, since no host that would wait until the Lease is deleted takes their place.
+            if election.role == Role::Lost || election.mismatch().is_some() {
+                return Some(election.to_string());
+            }
         }
         if let Some(why) = self.0.home.unanswered() {
             return Some(format!("no API server yet: {why}"));

@@ -92,6 +92,10 @@ fn a_run_reads_and_writes_its_cluster_and_one_that_is_away_holds_up_its_own_run_
 
         east.stop_apiserver(Signal::KILL)?;
         wait_up(&host, false)?;
+        let failed = || loglines::events(&host, "watch_failed");
+        host.wait_for("a line of an informer of east", SOON, || !failed().is_empty())?;
+        let is_of_east = |line: &loglines::Line| line.more.get("cluster") == Some(&json!("east"));
+        ensure!(failed().iter().all(is_of_east), "{:?}", failed());
         at_home.config_map(NAMESPACE, "go-on")?;
         wait_called(&host, "probe", "go-on")?;
         wait_ready(&host)?;

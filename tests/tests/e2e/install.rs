@@ -251,7 +251,11 @@ fn the_dashboard_and_the_alerts_name_metrics_that_a_host_has() -> Result<()> {
         let metrics = stage.host.metrics()?;
         anyhow::Ok(metrics.sum("pilothouse_guest_faults_total", &[]).map(|_| metrics))
     })?;
-    let exported = metrics.names();
+    // One that shares plugins has those of shards.
+    let args =
+        ["--leader-elect", "--shards=1", "--lease", "install-metrics/shards"].map(str::to_owned).into();
+    let sharing = Host::start(HostOptions { args, ..HostOptions::new(plane.kubeconfig()) })?.metrics()?;
+    let exported: BTreeSet<&str> = metrics.names().into_iter().chain(sharing.names()).collect();
 
     let files = repository().join("charts/pilothouse/files");
     let alerts: Value = serde_saphyr::from_str(&fs::read_to_string(files.join("alerts.yaml"))?)?;

@@ -198,7 +198,10 @@ fn hosts_share_plugins_and_one_that_ends_hands_its_own_over(server: Server) -> R
     old.wait_for("the old host to stand by", SOON, || match election(&old)? {
         view if view["leader"] == "pilothouse-shards/16" && view["role"] == "standby" => Ok(true),
         view => bail!("{view}"),
-    })
+    })?;
+    let ready = old.get("/readyz")?;
+    ensure!(ready.status == 503 && ready.body.contains("--shards=16"), "{}", ready.body);
+    Ok(())
 }
 
 fn the_plugins_of_a_host_that_was_killed_go_on_at_the_other(server: Server) -> Result<()> {

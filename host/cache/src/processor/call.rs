@@ -53,17 +53,25 @@ impl Slice {
     }
 
     /// Makes a call for a key.
-    pub(super) fn run<R>(&mut self, resource: &Gvr, key: &ObjectKey, call: impl FnOnce() -> R) -> Called<R> {
+    pub(super) fn run<R>(
+        &mut self,
+        cluster: Option<&str>,
+        resource: &Gvr,
+        key: &ObjectKey,
+        call: impl FnOnce() -> R,
+    ) -> Called<R> {
         let outcome = catch_unwind(AssertUnwindSafe(call));
         let began = std::mem::replace(&mut self.now, Instant::now());
         let took = self.now - began;
         if took > SLOW_CALL {
-            tracing::warn!(event = "listener_slow", %resource, %key, ?took, "a listener blocked its informer: listeners must not wait");
+            tracing::warn!(event = "listener_slow", cluster, %resource,
+                %key, ?took, "a listener blocked its informer: listeners must not wait");
         }
         let outcome = outcome.inspect_err(|panic| {
             let message =
                 panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-            tracing::error!(event = "listener_panicked", %resource, %key, message, "a listener panicked; the informer goes on without this call");
+            tracing::error!(event = "listener_panicked", cluster, %resource,
+                %key, message, "a listener panicked; the informer goes on without this call");
         });
         Called { outcome: outcome.ok(), took }
     }

@@ -228,7 +228,7 @@ struct Informer {
 
 impl Informer {
     fn new(is_indexed: bool, slice: Duration) -> Self {
-        let processor = Processor { slice, ..Processor::new(config_maps().gvr()) };
+        let processor = Processor { slice, ..Processor::new(config_maps().gvr(), None) };
         Self { processor, is_indexed, log: Log::default(), delivered: Vec::new() }
     }
 

@@ -107,7 +107,7 @@ impl Setup {
 }
 
 fn processor() -> Processor {
-    Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr()) }
+    Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr(), None) }
 }
 
 fn labelled(key: &str, label: &str, value: &str, node: &str) -> Object {

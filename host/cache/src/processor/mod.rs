@@ -18,6 +18,7 @@ mod member;
 mod requirement_index;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_object::Gvr;
@@ -34,6 +35,8 @@ use crate::snapshot::Snapshot;
 /// Holds the listeners of one informer.
 pub(crate) struct Processor {
     resource: Gvr,
+    /// Name of the cluster, for the log.
+    cluster: Option<Arc<str>>,
     /// In the order of joining.
     members: Vec<Member>,
     groups: Groups,
@@ -92,9 +95,10 @@ pub(crate) enum Audience {
 }
 
 impl Processor {
-    pub(crate) fn new(resource: Gvr) -> Self {
+    pub(crate) fn new(resource: Gvr, cluster: Option<Arc<str>>) -> Self {
         Self {
             resource,
+            cluster,
             members: Vec::new(),
             groups: Groups::default(),
             joined: 0,
@@ -208,10 +212,13 @@ impl Processor {
                 Some(replay) => replay.backlog.push_back(change.clone()),
                 None => {
                     let listener = &*member.listener;
-                    let called = slice.run(&self.resource, notification.key(), || match verdict {
-                        Some(verdict) => listener.on_judged(&notification, verdict),
-                        None => notification.call(listener),
-                    });
+                    let called =
+                        slice.run(self.cluster.as_deref(), &self.resource, notification.key(), || {
+                            match verdict {
+                                Some(verdict) => listener.on_judged(&notification, verdict),
+                                None => notification.call(listener),
+                            }
+                        });
                     listener.took(called.took);
                     slice.count();
                     self.notifications += 1;
@@ -240,7 +247,9 @@ impl Processor {
         let mut verdict = None;
         if let Some(interest) = &group.interest {
             let judge = &*interest.judge;
-            let judged = slice.run(&self.resource, notification.key(), || judge.judge(notification));
+            let judged = slice.run(self.cluster.as_deref(), &self.resource, notification.key(), || {
+                judge.judge(notification)
+            });
             self.panics += u64::from(judged.outcome.is_none());
             verdict = judged.outcome.flatten();
             let charged = group.next_charged();
@@ -286,7 +295,9 @@ impl Processor {
             let Some(replay) = member.replay.as_mut().filter(|_| !removed(member.id)) else { return false };
             let listener = &*member.listener;
             let mut call = |notification: &Notification<'_>| {
-                slice.run(&self.resource, notification.key(), || notification.call(listener))
+                slice.run(self.cluster.as_deref(), &self.resource, notification.key(), || {
+                    notification.call(listener)
+                })
             };
             let called = if let Some(object) = replay.objects.next() {
                 call(&Notification::added(&object, true))

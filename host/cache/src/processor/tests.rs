@@ -14,7 +14,7 @@ use crate::testing::{Recorder, config_map, config_maps};
 fn a_short_replay_does_not_wait_for_a_long_one() {
     let indexer = Indexer::new(true);
     indexer.replace((0..5000).map(|n| config_map(&format!("a/{n}"), "1")).collect(), Some("1"), false);
-    let mut processor = Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr()) };
+    let mut processor = Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr(), None) };
     processor.end_initial_list(&|_| false);
     let mut join = |id, snapshot: &Snapshot| {
         let listener = Recorder::new();
@@ -60,7 +60,7 @@ fn listeners(processor: &mut Processor, count: u64) -> Vec<Arc<Keys>> {
 /// The number of listeners is that of the plugins: a batch of changes must not hold the thread for all of them.
 #[test]
 fn a_slice_ends_between_two_listeners_and_none_is_called_twice_or_left_out() {
-    let mut processor = Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr()) };
+    let mut processor = Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr(), None) };
     processor.end_initial_list(&|_| false);
     let count = CHUNK as u64 * 2 / 3;
     let mut all = listeners(&mut processor, count);
@@ -85,7 +85,7 @@ fn a_slice_ends_between_two_listeners_and_none_is_called_twice_or_left_out() {
 
 #[test]
 fn a_slice_ends_when_its_time_is_over() {
-    let mut processor = Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr()) };
+    let mut processor = Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr(), None) };
     processor.end_initial_list(&|_| false);
     let all = listeners(&mut processor, 2);
     processor.slice = Duration::from_nanos(1);

@@ -32,7 +32,8 @@ impl Reflector {
             absence.emptied = true;
             // Nothing was ever listed: listeners still wait for the kind, not for an empty list.
             if !self.version.is_empty() {
-                tracing::info!(event = "kind_removed", resource = %self.resource, "the kind is served no longer: its objects are gone");
+                tracing::info!(event = "kind_removed", cluster = self.shared.cluster(), resource = %self.resource,
+                    "the kind is served no longer: its objects are gone");
                 self.fifo.replace(Vec::new(), self.version.clone()).await?;
             }
         }

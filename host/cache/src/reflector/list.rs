@@ -35,7 +35,8 @@ impl Reflector {
             Err(error) if error.is_too_large_resource_version() => None,
             // The watch cache of a server that has just started may lag behind what another one told us.
             Ok(listed) if !asked.is_empty() && listed.version.is_older_than(&self.newest) => {
-                tracing::info!(event = "stale_list", resource = %self.resource, got = %listed.version, newest = %self.newest,
+                tracing::info!(event = "stale_list", cluster = self.shared.cluster(), resource = %self.resource,
+                    got = %listed.version, newest = %self.newest,
                     "the list is older than what was seen; asking for the newest state");
                 None
             }
@@ -66,7 +67,8 @@ impl Reflector {
         version: ResourceVersion,
     ) -> std::result::Result<(), Stop> {
         if version.is_older_than(&self.newest) {
-            tracing::warn!(event = "backup_restored", resource = %self.resource, got = %version, newest = %self.newest,
+            tracing::warn!(event = "backup_restored", cluster = self.shared.cluster(), resource = %self.resource,
+                got = %version, newest = %self.newest,
                 "the newest state of the server is older than what was seen: it was restored from a backup");
             self.newest = version.clone();
         }

@@ -97,7 +97,7 @@ impl Reflector {
         options: ReflectorOptions,
     ) -> Self {
         let newest = options.not_older_than.as_deref().unwrap_or_default().into();
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::new(Shared::new(options.cluster.clone()));
         Self {
             receiver: ObjectReceiver {
                 resource: resource.clone(),
@@ -212,9 +212,10 @@ impl Reflector {
         let resource = &self.resource;
         // A kind that is not served is a state of affairs; the same failure again is no news.
         if error.is_not_found() || again.as_deref() == Some(error.to_string().as_str()) {
-            tracing::debug!(%resource, %error, "list or watch failed; trying again");
+            tracing::debug!(cluster = self.shared.cluster(), %resource, %error, "list or watch failed; trying again");
         } else {
-            tracing::warn!(event = "watch_failed", %resource, %error, "list or watch failed; trying again");
+            tracing::warn!(event = "watch_failed", cluster = self.shared.cluster(), %resource,
+                %error, "list or watch failed; trying again");
         }
         if let Some(handler) = &self.options.watch_error_handler {
             handler(resource, error);
@@ -225,7 +226,8 @@ impl Reflector {
         self.backoff.success();
         self.absence = None;
         if self.shared.last_error.lock().take().is_some() {
-            tracing::info!(event = "watch_recovered", resource = %self.resource, "list and watch work again");
+            tracing::info!(event = "watch_recovered", cluster = self.shared.cluster(), resource = %self.resource,
+                "list and watch work again");
         }
     }
 

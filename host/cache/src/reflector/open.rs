@@ -71,7 +71,8 @@ impl OpenWatch {
         self.skipped += 1;
         count(&self.shared.skipped_events);
         if self.skipped == 1 {
-            tracing::warn!(event = "watch_event_skipped", resource = %self.resource, %error, "a watch event is skipped");
+            tracing::warn!(event = "watch_event_skipped", cluster = self.shared.cluster(), resource = %self.resource,
+                %error, "a watch event is skipped");
         }
     }
 
@@ -87,9 +88,8 @@ impl Drop for OpenWatch {
         self.shared.items_per_watch.lock().observe(self.events as f64);
         if self.skipped > 1 {
             let skipped = self.skipped;
-            tracing::warn!(
-                event = "watch_event_skipped", resource = %self.resource, skipped, "watch events were skipped"
-            );
+            tracing::warn!(event = "watch_event_skipped", cluster = self.shared.cluster(), resource = %self.resource, skipped,
+                "watch events were skipped");
         }
     }
 }

@@ -21,6 +21,8 @@ pub type Transform = Arc<dyn Fn(Object) -> Result<Object, Box<dyn StdError + Sen
 pub struct ReflectorOptions {
     /// Shared by all reflectors of one API server.
     pub availability: Arc<Availability>,
+    /// Name of the cluster, for the lines of the log of a process that has several; without it they have no field `cluster`.
+    pub cluster: Option<Arc<str>>,
     /// Told of each failure.
     pub watch_error_handler: Option<WatchErrorHandler>,
     /// Applied to each object that comes, from lists and watches alike.
@@ -47,6 +49,7 @@ impl Default for ReflectorOptions {
     fn default() -> Self {
         Self {
             availability: Availability::new(),
+            cluster: None,
             watch_error_handler: None,
             transform: None,
             watch_list: true,

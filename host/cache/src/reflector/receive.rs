@@ -42,7 +42,8 @@ impl ObjectReceiver {
         let key = object.key().clone();
         transform(object).map_err(|error| {
             count(&self.shared.transform_errors);
-            tracing::warn!(event = "transform_failed", resource = %self.resource, %key, %error,
+            tracing::warn!(event = "transform_failed", cluster = self.shared.cluster(), resource = %self.resource,
+                %key, %error,
                 "an object cannot be transformed; it is passed over");
             key
         })

@@ -29,6 +29,8 @@ pub struct ReflectorStatus {
 /// What a reflector shares with whoever looks at it.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Name of the cluster, for the log.
+    cluster: Option<Arc<str>>,
     pub(crate) last_error: Mutex<Option<Error>>,
     pub(crate) version: Mutex<ResourceVersion>,
     /// Sent to when a list is wanted.
@@ -54,10 +56,11 @@ pub(crate) struct Shared {
     pub(crate) processing_latency: Mutex<Histogram>,
 }
 
-impl Default for Shared {
-    fn default() -> Self {
+impl Shared {
+    pub(crate) fn new(cluster: Option<Arc<str>>) -> Self {
         let histogram = |bounds| Mutex::new(Histogram::new(bounds));
         Self {
+            cluster,
             last_error: Mutex::default(),
             version: Mutex::default(),
             relist: watch::Sender::new(()),
@@ -80,9 +83,12 @@ impl Default for Shared {
             processing_latency: histogram(Histogram::PROCESSING_SECONDS),
         }
     }
-}
 
-impl Shared {
+    /// Name of the cluster, for the log; none where there is one alone.
+    pub(crate) fn cluster(&self) -> Option<&str> {
+        self.cluster.as_deref()
+    }
+
     pub(crate) fn status(&self, synced: bool) -> ReflectorStatus {
         ReflectorStatus {
             last_error: self.last_error.lock().clone(),

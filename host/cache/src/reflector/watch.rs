@@ -119,7 +119,8 @@ impl Reflector {
     }
 
     pub(super) fn tell_expired(&self) {
-        tracing::info!(event = "watch_expired", resource = %self.resource, version = %self.version, "the last version expired; listing");
+        tracing::info!(event = "watch_expired", cluster = self.shared.cluster(), resource = %self.resource,
+            version = %self.version, "the last version expired; listing");
     }
 
     /// The stream ended with an error.

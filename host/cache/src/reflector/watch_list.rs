@@ -79,7 +79,8 @@ impl Reflector {
                 WatchListRound::Again => {}
                 WatchListRound::ListOnce => return Ok(None),
                 WatchListRound::ListFor(why) => {
-                    tracing::info!(event = "streaming_list_unsupported", resource = %self.resource, why, hours = FALLBACK.as_secs() / 3600,
+                    tracing::info!(event = "streaming_list_unsupported", cluster = self.shared.cluster(), resource = %self.resource,
+                        why, hours = FALLBACK.as_secs() / 3600,
                         "no streaming lists from this server for a while; listing");
                     self.list_until = Some(Instant::now() + FALLBACK);
                     self.unfinished_rounds = 0;
@@ -101,7 +102,8 @@ impl Reflector {
             InitialEvents::Complete(_, version)
                 if !asked.is_empty() && ResourceVersion::from(&*version).is_older_than(&self.newest) =>
             {
-                tracing::info!(event = "stale_streaming_list", resource = %self.resource, got = version, newest = %self.newest,
+                tracing::info!(event = "stale_streaming_list", cluster = self.shared.cluster(), resource = %self.resource,
+                    got = version, newest = %self.newest,
                     "the streaming list is older than what was seen; asking for the newest state");
                 self.version_unavailable = true;
                 Ok(WatchListRound::Again)
@@ -166,7 +168,8 @@ impl Reflector {
             return Ok(list.unwrap_or(WatchListRound::Again));
         }
         if error.status().is_some_and(|status| matches!(status.code, 400 | 405 | 422 | 501)) {
-            tracing::debug!(resource = %self.resource, %error, "the server refuses the streaming list");
+            tracing::debug!(cluster = self.shared.cluster(), resource = %self.resource,
+                %error, "the server refuses the streaming list");
             return Ok(WatchListRound::ListFor("the server does not know them"));
         }
         self.report(&error);

@@ -28,12 +28,14 @@ impl Reflector {
             Ok(listed) => listed,
             // As a rule the version has expired.
             Err(error) => {
-                tracing::debug!(%resource, version, %error, "a streaming list is not checked: no list at its version");
+                tracing::debug!(cluster = self.shared.cluster(), %resource,
+                    version, %error, "a streaming list is not checked: no list at its version");
                 return;
             }
         };
         if self.relist.has_changed().unwrap_or(false) {
-            tracing::debug!(%resource, version, "a streaming list is not checked: its fields may have changed meanwhile");
+            tracing::debug!(cluster = self.shared.cluster(), %resource,
+                version, "a streaming list is not checked: its fields may have changed meanwhile");
             return;
         }
         let differences = Differences::between(objects, &listed);
@@ -43,7 +45,8 @@ impl Reflector {
         count(&self.shared.inconsistent_watch_lists);
         let Differences { missing, unlisted, changed } = differences;
         let keys: Vec<_> = [&missing, &unlisted, &changed].into_iter().flatten().take(KEYS_SHOWN).collect();
-        tracing::error!(event = "watch_list_inconsistent", %resource, version, missing = missing.len(),
+        tracing::error!(event = "watch_list_inconsistent", cluster = self.shared.cluster(), %resource,
+            version, missing = missing.len(),
             unlisted = unlisted.len(), changed = changed.len(), ?keys,
             "a streaming list and a list of the same version differ: one of them is wrong");
     }

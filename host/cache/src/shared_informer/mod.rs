@@ -160,8 +160,10 @@ impl SharedInformer {
         let secrets = resource.gvk.group.is_empty() && resource.plural == "secrets";
         let compression = if secrets { Compression::Off } else { options.compression };
         let indexer = Arc::new(Indexer::with_compression(resource.namespaced, compression));
+        let cluster = options.reflector.cluster.clone();
         let inner = Inner {
-            processor: Mutex::new(Processor::new(resource.gvr())),
+            shared: Arc::new(Shared::new(cluster.clone())),
+            processor: Mutex::new(Processor::new(resource.gvr(), cluster)),
             resource,
             namespace: namespace.map(str::to_owned),
             source,
@@ -173,7 +175,6 @@ impl SharedInformer {
                 fifo: Arc::new(DeltaFifo::new(options.queue_capacity)),
                 lists_before: 0,
             }),
-            shared: Arc::default(),
             last_figures: Mutex::default(),
             followers: Mutex::default(),
             followed: Mutex::default(),
@@ -286,7 +287,8 @@ impl SharedInformer {
     /// Begins the only run; it has ended when the guard is dropped.
     pub(crate) fn begin(&self) -> Option<Ending> {
         if self.inner.begun.swap(true, Ordering::AcqRel) {
-            tracing::warn!(event = "informer_run_twice", resource = %self.inner.resource.gvr(), "the informer has been run before");
+            tracing::warn!(event = "informer_run_twice", cluster = self.inner.shared.cluster(), resource = %self.inner.resource.gvr(),
+                "the informer has been run before");
             return None;
         }
         Some(Ending(self.inner.clone()))
@@ -315,8 +317,8 @@ impl SharedInformer {
         count(&inner.restarts);
         backoff.success();
         let pause = backoff.failure();
-        tracing::error!(event = "informer_panicked", resource = %inner.resource.gvr(), namespace = inner.namespace, ?pause,
-            "an informer panicked (see above); it lists again after a pause");
+        tracing::error!(event = "informer_panicked", cluster = inner.shared.cluster(), resource = %inner.resource.gvr(),
+            namespace = inner.namespace, ?pause, "an informer panicked (see above); it lists again after a pause");
         pause
     }
 

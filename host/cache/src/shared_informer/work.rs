@@ -68,7 +68,8 @@ impl Inner {
             let took = began.elapsed();
             self.shared.processing_latency.lock().observe(took.as_secs_f64());
             if took > SLOW_WORK.min(SLOW_ITEM * u32::try_from(items).unwrap_or(u32::MAX)) {
-                tracing::warn!(event = "deltas_slow", resource = %self.resource.gvr(), items, ?took, "handling deltas was slow");
+                tracing::warn!(event = "deltas_slow", cluster = self.shared.cluster(), resource = %self.resource.gvr(), items, ?took,
+                    "handling deltas was slow");
             }
             fifo.done(initial);
             self.share_packed(&self.indexer.cool());

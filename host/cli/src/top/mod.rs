@@ -10,7 +10,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use pilothouse_manager::UsageList;
 use tokio::time::sleep;
 
@@ -19,7 +19,7 @@ use self::screen::{Quit, Screen};
 use crate::admin_client::{AdminArgs, NOT_A_HOST};
 use crate::output;
 use crate::signals::Signals;
-use crate::table::printable;
+use crate::table::{OutputFormat, printable};
 
 const EXAMPLES: &str = "Examples:
   # The plugins of the host on this machine, those that use most CPU time first; q and Enter, or Ctrl-C, ends it
@@ -45,23 +45,15 @@ pub(crate) struct Top {
     /// Print one interval and end
     #[arg(long)]
     once: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Output {
-    /// For people
-    Table,
-    /// An object on one line for each interval
-    Json,
+    /// Output format; JSON is an object on one line for each interval
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
 }
 
 impl Top {
     pub(crate) fn main(&self) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let is_live = !self.once && self.output == Output::Table && std::io::stdout().is_terminal();
+        let is_live = !self.once && self.output == OutputFormat::Table && std::io::stdout().is_terminal();
         runtime.block_on(async {
             let mut signals = Signals::catch()?;
             let showing = async { if is_live { self.show().await } else { self.print().await } };
@@ -96,8 +88,8 @@ impl Top {
             self.pause().await;
             let (rates, after) = self.since(&before).await?;
             let text = match self.output {
-                Output::Json => serde_json::to_string(&rates)? + "\n",
-                Output::Table => screen::summary(&rates, &after) + "\n" + &screen::table(&rates),
+                OutputFormat::Json => serde_json::to_string(&rates)? + "\n",
+                OutputFormat::Table => screen::summary(&rates, &after) + "\n" + &screen::table(&rates),
             };
             output::print(&text)?;
             if self.once {

@@ -172,7 +172,7 @@ impl Client {
         let sent = self.connections.send(request, SendOptions { watch, until }).await;
         let response = sent.map_err(|error| failure::of_transport(self.doing(call), &*error))?;
         observed.code = Some(response.status().as_u16());
-        self.core.warnings.log(response.headers(), observed.user_agent());
+        self.core.warnings.log(response.headers(), observed.user_agent(), &self.core.host);
         if response.status() == StatusCode::UNAUTHORIZED {
             self.core.authorizer.rejected(credential);
             self.core.tls.rejected();

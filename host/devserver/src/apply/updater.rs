@@ -379,7 +379,8 @@ struct Applying<'a> {
     last_version: Arc<str>,
     /// What it applies now.
     fields: Set,
-    merged: Value,
+    /// What is to be stored: merged, and then without what nobody owns any more.
+    object: Value,
 }
 
 impl<'a> Applying<'a> {
@@ -415,18 +416,36 @@ impl<'a> Applying<'a> {
                 Set::default()
             }
         };
-        let merged = merge(root, live, config);
-        Ok(Self { kind: *kind, live, entries, writer, identity, ignored, last, last_version, fields, merged })
+        let object = merge(root, live, config);
+        let kind = *kind;
+        let mut applying =
+            Self { kind, live, entries, writer, identity, ignored, last, last_version, fields, object };
+        if !applying.last.is_empty() {
+            let pruned = applying.pruned();
+            applying.object = pruned.map_err(|why| internal(format!("failed to prune fields: {why}")))?;
+            if !kind.is_decoded {
+                check_conversion(&kind, &applying.object, &applying.entries, writer)
+                    .map_err(|why| internal(format!("failed to convert new object: {why}")))?;
+            }
+        }
+        Ok(applying)
     }
 
-    /// The merged object without what the applier has applied before, does not apply now, and nobody else owns.
-    fn pruned(&self) -> Value {
-        let (kind, own) = (&self.kind, self.writer.api_version);
-        if self.last.is_empty() {
-            return self.merged.clone();
+    /// Looks for what keeps an object that has lost fields from another version. An element of a list whose fields are all
+    /// gone is null, which no version of a custom object takes; a built-in one has an empty element then.
+    fn check_pruned(&self, object: &mut InVersions<'_, '_>, from: &str, version: &str) -> Result<(), String> {
+        if self.kind.is_decoded || from == version {
+            return Ok(());
         }
+        check(self.kind.root_in(version), object.get(version), Duplicates::Refused)
+    }
+
+    /// The merged object without what the applier has applied before, does not apply now, and nobody else owns; why it
+    /// cannot be converted to a version on the way.
+    fn pruned(&self) -> Result<Value, String> {
+        let (kind, own) = (&self.kind, self.writer.api_version);
         let members = |root: TypeRef<'_>, object: &Value| with_parents(root, &fields::of(root, object));
-        let mut merged = kind.in_versions(&self.merged, own);
+        let mut merged = kind.in_versions(&self.object, own);
         let root = kind.root_in(&self.last_version);
         let last = with_parents(root, &self.last);
         let mut pruned = remove(root, merged.get(&self.last_version), &last);
@@ -444,21 +463,32 @@ impl<'a> Applying<'a> {
             let root = kind.root_in(version);
             let owned = with_parents(root, &Set::union_all(fields));
             let merged = merged.get(version);
-            let kept = members(root, kind.in_versions(&pruned, pruned_in).get(version)).union(&owned);
+            let kept = {
+                let mut pruned = kind.in_versions(&pruned, pruned_in);
+                self.check_pruned(&mut pruned, pruned_in, version).map_err(|why| {
+                    format!("failed add back owned items: failed to convert pruned object at version {version}: {why}")
+                })?;
+                members(root, pruned.get(version)).union(&owned)
+            };
             pruned = remove(root, merged, &members(root, merged).difference(&kept));
             pruned_in = version;
         }
         // So does what was taken out with something that the applier owned, and nobody ever applied.
-        let kept = members(root, kind.in_versions(&pruned, pruned_in).get(&self.last_version));
+        let mut pruned = kind.in_versions(&pruned, pruned_in);
+        self.check_pruned(&mut pruned, pruned_in, &self.last_version).map_err(|why| {
+            format!("failed add back dangling items: failed to convert pruned object to last applied version: {why}")
+        })?;
+        let kept = members(root, pruned.get(&self.last_version));
         let merged = merged.get(&self.last_version);
         let object = remove(root, merged, &members(root, merged).difference(&kept).intersection(&last));
-        kind.in_versions(&object, &self.last_version).take(own)
+        let mut object = kind.in_versions(&object, &self.last_version);
+        self.check_pruned(&mut object, &self.last_version, own)?;
+        Ok(object.take(own))
     }
 
     fn run(&self, force: bool) -> Result<Applied, Vec<Conflict>> {
-        let object = self.pruned();
         let changes =
-            Changes::new(&self.kind, (self.live, &object), &self.entries, self.writer, self.ignored);
+            Changes::new(&self.kind, (self.live, &self.object), &self.entries, self.writer, self.ignored);
         if !force {
             let others = self.entries.iter().filter(|entry| entry.identity != self.identity);
             let conflicts = others.map(|entry| Conflict {
@@ -472,7 +502,7 @@ impl<'a> Applying<'a> {
         }
         let mut entries = self.entries.clone();
         release(&mut entries, &changes, Some(&self.identity));
-        let is_changed = value::compare(self.live, &object).is_ne();
+        let is_changed = value::compare(self.live, &self.object).is_ne();
         if let Some(own) = entries.iter_mut().find(|entry| entry.identity == self.identity) {
             own.fields = self.fields.difference(unowned());
             if is_changed {
@@ -480,6 +510,6 @@ impl<'a> Applying<'a> {
             }
         }
         entries.retain(|entry| !entry.fields.is_empty());
-        Ok(Applied { object: is_changed.then_some(object), managers: Managers::of(entries) })
+        Ok(Applied { object: is_changed.then(|| self.object.clone()), managers: Managers::of(entries) })
     }
 }

@@ -46,6 +46,7 @@ fn with_empties(resource: &Resource) -> &'static [&'static str] {
     match (resource.group.as_str(), resource.name.as_str()) {
         ("", "configmaps") => &["/binaryData"],
         ("", "secrets") => &["/data"],
+        ("", "resourcequotas") => &["/spec/scopes"],
         ("networking.k8s.io", "ingresses") => &["/spec/rules"],
         _ => &[],
     }
@@ -64,7 +65,8 @@ pub(crate) fn take_empties(resource: &Resource, object: &mut JsonMap) -> Vec<Emp
     let mut taken = Vec::new();
     for pointer in with_empties(resource) {
         let Some((parent, field)) = parent(object, pointer) else { continue };
-        let empty = if *pointer == "/spec/rules" { json!([]) } else { json!({}) };
+        let is_list = matches!(*pointer, "/spec/rules" | "/spec/scopes");
+        let empty = if is_list { json!([]) } else { json!({}) };
         let is_empty = |value: &Value| *value == empty;
         if parent.get(field).is_some_and(is_empty) {
             taken.extend(parent.remove(field).map(|value| (*pointer, value)));

@@ -295,8 +295,7 @@ pub(super) fn quota(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     if scopes(old) == scopes(new) {
         return Vec::new();
     }
-    let shown: Vec<Value> = at(new, "spec.scopes").as_array().cloned().unwrap_or_default();
-    vec![invalid("spec.scopes", &shown.into(), IS_IMMUTABLE)]
+    vec![invalid("spec.scopes", at(new, "spec.scopes"), IS_IMMUTABLE)]
 }
 
 /// A node keeps the ranges of its pods, and what a cloud knows it by, once it has them.
@@ -404,5 +403,18 @@ mod tests {
         let other = object(json!({"spec": {"selector": {"matchLabels": {"a": "c"}}}}));
         let causes = changed(&[fixed("spec.selector")], &old, &other);
         assert_eq!(causes[0].message, r#"Invalid value: {"matchLabels":{"a":"c"}}: field is immutable"#);
+    }
+
+    #[test]
+    fn scopes_that_are_taken_away_are_shown_as_they_were_sent() {
+        let quota_of = |scopes: Value| object(json!({"spec": {"scopes": scopes}}));
+        let old = quota_of(json!(["Terminating", "BestEffort"]));
+        for (scopes, shown) in
+            [(Value::Null, "null"), (json!([]), "[]"), (json!(["BestEffort"]), r#"["BestEffort"]"#)]
+        {
+            let causes = quota(&old, &quota_of(scopes));
+            assert_eq!(causes[0].message, format!("Invalid value: {shown}: field is immutable"));
+        }
+        assert_eq!(quota(&old, &quota_of(json!(["BestEffort", "Terminating"]))), []);
     }
 }

@@ -201,11 +201,19 @@ fn give_ports(spec: &mut JsonMap, numbers: &mut impl Numbers) {
     }
 }
 
-/// Takes away ports of nodes that the earlier type of the Service had, unless the client asks for others.
+/// Takes away the ports of nodes of a Service whose type had them and has none now, unless the client asks for one that it
+/// did not have, whatever else of its ports has changed.
 fn release_ports(spec: &mut JsonMap, old: &JsonMap) {
+    if !has_node_ports(old) {
+        return;
+    }
+    let earlier = old.get("ports").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_new = |port: &Value| !earlier.iter().any(|old| old["nodePort"] == port["nodePort"]);
+    if ports(spec).any(|port| is_given(port) && is_new(port)) {
+        return;
+    }
     for port in ports(spec) {
-        let is_old = old_port(old, port).is_some_and(|old| old.get("nodePort") == port.get("nodePort"));
-        if let (true, Value::Object(port)) = (is_old, port) {
+        if let Value::Object(port) = port {
             port.remove("nodePort");
         }
     }
@@ -213,12 +221,6 @@ fn release_ports(spec: &mut JsonMap, old: &JsonMap) {
 
 fn ports(spec: &mut JsonMap) -> impl Iterator<Item = &mut Value> {
     spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten()
-}
-
-/// The port that it was.
-fn old_port<'a>(old: &'a JsonMap, port: &Value) -> Option<&'a Value> {
-    let mut earlier = old.get("ports")?.as_array()?.iter();
-    earlier.find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"])
 }
 
 fn text<'a>(object: &'a JsonMap, field: &str) -> &'a str {
@@ -279,6 +281,25 @@ mod tests {
             Some(&made),
         );
         assert_eq!(outer, json!({"type": "ExternalName", "ports": [port]}));
+    }
+
+    #[test]
+    fn ports_of_nodes_go_with_their_type_unless_there_is_a_new_one() {
+        let port =
+            |port: u16, node_port: u16| json!({"port": port, "protocol": "TCP", "nodePort": node_port});
+        let old = json!({"type": "LoadBalancer", "ports": [port(80, 30001), port(81, 30002)]});
+        let left = |ports: Value| {
+            completed(json!({"type": "ClusterIP", "ports": ports}), Some(&old))["ports"].take()
+        };
+        // The other numbers of a port do not count, nor which port has which.
+        let other = json!([{"port": 443, "protocol": "TCP"}, {"port": 80, "protocol": "TCP"}]);
+        assert_eq!(left(json!([port(443, 30001), port(80, 30002)])), other);
+        assert_eq!(left(json!([port(443, 30002), {"port": 80, "protocol": "TCP"}])), other);
+        let refused = json!([port(80, 30001), port(81, 30003)]);
+        assert_eq!(left(refused.clone()), refused);
+        // One that had no use for them does not lose them.
+        let inner = json!({"type": "ClusterIP", "ports": [port(80, 30001)]});
+        assert_eq!(completed(inner.clone(), Some(&inner))["ports"], inner["ports"]);
     }
 
     #[test]

@@ -164,6 +164,11 @@ impl<'p, 'v> Node<'p, 'v> {
         self.add(causes, "FieldValueForbidden", || with_detail("Forbidden", detail));
     }
 
+    /// The check itself has failed.
+    pub(super) fn internal(&self, causes: &mut Causes, detail: &str) {
+        self.add(causes, "InternalError", || with_detail("Internal error", detail));
+    }
+
     /// The value is wrong. A text or a list of them that is not there is shown as an empty text.
     pub(super) fn invalid(&self, causes: &mut Causes, detail: &str) {
         self.add(causes, "FieldValueInvalid", || {

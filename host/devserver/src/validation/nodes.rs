@@ -22,6 +22,11 @@ pub(super) fn node(object: &JsonMap, causes: &mut Causes) {
     let ranges = spec.field("podCIDRs");
     ranges.each().for_each(|one| cidr(&one, causes));
     if ranges.len() > 1 {
+        if let Some((index, bad)) = ranges.texts().enumerate().find(|(_, text)| range(text).is_none()) {
+            let why = format!("invalid CIDR[{index}]: <nil> (invalid CIDR address: {bad})");
+            let what = "invalid PodCIDRs. failed to check with dual stack with error:";
+            ranges.internal(causes, &format!("{what}{why}"));
+        }
         let families: Vec<bool> =
             ranges.texts().filter_map(range).map(|(address, _)| address.is_ipv4()).collect();
         let is_dual = families.contains(&true) && families.contains(&false);

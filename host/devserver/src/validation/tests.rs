@@ -43,6 +43,31 @@ fn a_good_pod_has_nothing_wrong_and_a_bad_one_is_told_all_at_once() {
 }
 
 #[test]
+fn one_of_two_ranges_of_a_node_that_is_none_fails_their_comparison_as_well() {
+    let node = |ranges: &[&str]| {
+        let spec = json!({"podCIDR": ranges[0], "podCIDRs": ranges});
+        said("v1", "Node", json!({"metadata": {"name": "a"}, "spec": spec}))
+    };
+    let not_one_each = "may specify no more than one CIDR for each IP family";
+    assert_eq!(
+        node(&["10.1.0.0/24", "10.1.0.0/24-"]),
+        [
+            "spec.podCIDRs[1]: Invalid value: \"10.1.0.0/24-\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+                .to_owned(),
+            "spec.podCIDRs: Internal error: invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[1]: <nil> \
+             (invalid CIDR address: 10.1.0.0/24-)"
+                .to_owned(),
+            format!("spec.podCIDRs: Invalid value: [\"10.1.0.0/24\",\"10.1.0.0/24-\"]: {not_one_each}"),
+        ]
+    );
+    let both = ["10.1.0.0/24", "10.2.0.0/24"];
+    assert_eq!(node(&both), [format!("spec.podCIDRs: Invalid value: {}: {not_one_each}", json!(both))]);
+    assert_eq!(node(&["10.1.0.0/24", "fd00::/64"]), [""; 0]);
+    // A single one is compared with none.
+    assert_eq!(node(&["x"]).len(), 1);
+}
+
+#[test]
 fn the_address_of_a_webhook_without_a_scheme_is_no_url() {
     let webhook = |url: &str| {
         let webhook = json!({

@@ -16,7 +16,7 @@ use crate::store::Stored;
 /// How long a name may be that is completed with five letters.
 const GENERATED_BASE: usize = 58;
 
-/// Takes out of a new object what a client cannot say of it, and what nobody is to own.
+/// Takes out of an object of a POST what a client cannot say of it, and what nobody is to own.
 pub(super) fn wipe(object: &mut JsonMap) -> Result<(), ApiError> {
     let mut metadata = Metadata::of(object)?;
     for field in ["uid", "creationTimestamp", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -143,6 +143,10 @@ pub(super) fn check_new(write: &Write, object: &mut JsonMap) -> Result<String, A
         return Err(not_a_version(&version));
     }
     metadata.remove("resourceVersion");
+    // It is taken out on the way to the store.
+    if !write.dry {
+        metadata.remove("selfLink");
+    }
     Ok(version)
 }
 

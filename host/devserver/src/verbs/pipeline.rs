@@ -36,12 +36,14 @@ pub(crate) enum ObjectPart {
 
 impl Core {
     /// Makes an object, which has been admitted.
-    pub(crate) fn create_object(&self, write: &Write, object: JsonMap) -> Result<Arc<Stored>, ApiError> {
+    pub(crate) fn create_object(&self, write: &Write, mut object: JsonMap) -> Result<Arc<Stored>, ApiError> {
+        identity::wipe(&mut object)?;
         self.create_owned(write, object, None, "")
     }
 
-    /// As [`Core::create_object`]; `applied` are the managed fields of an object that was applied, and `asked_version` the
-    /// resource version that a PUT or an apply came with, which a dry run repeats.
+    /// As [`Core::create_object`], for a PUT or an apply, which may say when the object was deleted. `applied` are the managed
+    /// fields of an object that was applied, and `asked_version` the resource version that the write came with, which a dry
+    /// run repeats.
     pub(super) fn create_owned(
         &self,
         write: &Write,
@@ -53,7 +55,6 @@ impl Core {
         let strategy = write.resource.strategy;
         let sent = ownership::take_sent(&mut object);
         let empties = kinds::take_empties(&write.resource, &mut object);
-        identity::wipe(&mut object)?;
         // Before it has a UID: by that an object that is new is known.
         let managed = applied.unwrap_or_else(|| self.managed(write, None, &mut object, sent));
         let base = identity::begin(write, &mut object, now)?;
@@ -203,6 +204,8 @@ impl Core {
             let Some((object, managed)) = change(&current, &old)? else { return Ok(current) };
             check_stored(&object, &managed)?;
             if write.dry {
+                let is_same = changes_nothing(&current, &old, &object, &managed);
+                let managed = if is_same { current.managed.clone() } else { managed };
                 return write.imagine(object, managed, current.object.resource_version());
             }
             match self.put(write, &key, &current, &old, object, managed) {
@@ -398,7 +401,7 @@ impl Core {
             let version = current.object.resource_version().to_owned();
             return write.imagined(object, managed, &version);
         }
-        if is_same(old, &object) && ownership::differ_in_times_alone(&current.managed, &managed) {
+        if changes_nothing(current, old, &object, &managed) {
             return self
                 .store
                 .get(table, key)
@@ -544,6 +547,11 @@ pub(super) fn is_finished(resource: &Resource, object: &JsonMap) -> bool {
         && waits(object.get("spec").and_then(|spec| spec.get("finalizers")));
     let graceful = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0) > 0;
     !(for_content || graceful || waits(metadata.get("finalizers")))
+}
+
+/// Whether a write leaves an object as it is. Its managed fields then keep the times that they have.
+fn changes_nothing(current: &Stored, old: &JsonMap, object: &JsonMap, managed: &ManagedFields) -> bool {
+    is_same(old, object) && ownership::differ_in_times_alone(&current.managed, managed)
 }
 
 /// Whether two objects are the same but for their kind and resource version.

@@ -173,6 +173,69 @@ async fn what_the_server_says_of_an_object_cannot_be_changed() {
     assert_eq!(patched, expected);
 }
 
+/// Applies as `bob`.
+async fn apply(cluster: &Cluster, path: &str, config: &Value) -> Value {
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let separator = if path.contains('?') { '&' } else { '?' };
+    let path = format!("{path}{separator}fieldManager=bob");
+    cluster.send("PATCH", &path, &headers, config.to_string()).await.ok()
+}
+
+fn namespace(name: &str, more: &Value) -> Value {
+    let mut metadata = more.clone();
+    metadata["name"] = name.into();
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+}
+
+#[tokio::test]
+async fn an_apply_that_makes_an_object_may_say_when_it_was_deleted_and_a_post_may_not() {
+    let cluster = Cluster::start().await;
+    let deleted = json!({"deletionTimestamp": "2020-01-01T00:00:00Z", "selfLink": "/x"});
+    let dry = apply(&cluster, "/api/v1/namespaces/a?dryRun=All", &namespace("a", &deleted)).await;
+    let seen = |made: &Value| json!([made["metadata"]["deletionTimestamp"], made["metadata"]["selfLink"]]);
+    assert_eq!(seen(&dry), json!(["2020-01-01T00:00:00Z", "/x"]));
+    let made = cluster.post("/api/v1/namespaces", &namespace("b", &deleted)).await.ok();
+    assert_eq!(seen(&made), json!([null, null]));
+    // A ConfigMap has no controller that would end it.
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "name": "c", "deletionTimestamp": "2020-01-01T00:00:00Z", "selfLink": "/x",
+    }});
+    let made = apply(&cluster, &format!("{CONFIG_MAPS}/c"), &map).await;
+    assert_eq!(seen(&made), json!(["2020-01-01T00:00:00Z", null]));
+}
+
+#[tokio::test]
+async fn an_apply_that_changes_nothing_shows_the_times_that_are_stored_on_a_dry_run_as_well() {
+    let cluster = Cluster::start().await;
+    let labels = json!({"labels": {"x": "y"}});
+    cluster.post("/api/v1/namespaces", &namespace("a", &labels)).await.ok();
+    let path = "/api/v1/namespaces/a";
+    let time_of_bob = |namespace: &Value| {
+        let entries = namespace["metadata"]["managedFields"].as_array().unwrap().iter();
+        let of_bob: Vec<&Value> = entries.filter(|entry| entry["manager"] == "bob").collect();
+        assert_eq!(of_bob.len(), 1, "{namespace}");
+        of_bob[0]["time"].clone()
+    };
+    // The first apply changes no field, so its entry has no time.
+    let first = apply(&cluster, path, &namespace("a", &labels)).await;
+    assert_eq!(time_of_bob(&first), Value::Null);
+    // The status is merged, and taken back after that.
+    let mut with_status = namespace("a", &labels);
+    with_status["status"] = json!({"phase": "Terminating"});
+    for path in [format!("{path}?dryRun=All"), path.to_owned()] {
+        let again = apply(&cluster, &path, &with_status).await;
+        assert_eq!(
+            (&again["status"]["phase"], time_of_bob(&again)),
+            (&json!("Active"), Value::Null),
+            "{path}"
+        );
+    }
+    // With another label it is written.
+    let other = namespace("a", &json!({"labels": {"x": "z"}}));
+    let changed = apply(&cluster, &format!("{path}?force=true"), &other).await;
+    assert!(time_of_bob(&changed).is_string(), "{changed}");
+}
+
 #[tokio::test]
 async fn generation_counts_the_spec_and_status_has_a_path_of_its_own() {
     let cluster = Cluster::start().await;

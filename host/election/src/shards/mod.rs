@@ -28,6 +28,7 @@ use tokio::time::Instant;
 use crate::config::{ConfigError, LeaderElectionConfig};
 use crate::leadership::Leadership;
 
+pub use names::shards_of_holder;
 pub use task::ShardsTask;
 
 /// How a host shares plugins with others.
@@ -128,6 +129,12 @@ impl Shards {
     #[must_use]
     pub fn lease_duration(&self) -> Duration {
         self.0.config.election.lease_duration
+    }
+
+    /// How long the terms of this host last after its last good renewal was sent.
+    #[must_use]
+    pub fn renew_deadline(&self) -> Duration {
+        self.0.config.election.renew_deadline
     }
 
     /// The term that this host has of a shard, unless it is over or is ending.

@@ -50,9 +50,10 @@ pub(crate) fn group_holder(shards: usize) -> String {
     format!("{SHARDED}{shards}")
 }
 
-/// Whether a holder of the group's own Lease stands for hosts with shards, however many.
-pub(crate) fn is_group_holder(holder: &str) -> bool {
-    holder.starts_with(SHARDED)
+/// The number of shards of the hosts that a holder of a Lease stands for; none of a host without shards.
+#[must_use]
+pub fn shards_of_holder(holder: &str) -> Option<&str> {
+    holder.strip_prefix(SHARDED)
 }
 
 /// The shard of a plugin.
@@ -101,7 +102,8 @@ mod tests {
         assert_eq!((names.shard(3).as_str(), host.as_str()), ("hosts-shard-3", "hosts-host-1b9d6bcd"));
         assert!([names.group(), &names.shard(0), &host].iter().all(|name| names.contains(name)));
         assert!(!names.contains("hosts2") && !names.contains("other") && !names.is_host("hosts-shard-3"));
-        assert!(is_group_holder(&group_holder(16)) && !is_group_holder("host_1b9d6bcd"));
+        assert_eq!(shards_of_holder(&group_holder(16)), Some("16"));
+        assert_eq!(shards_of_holder("host_1b9d6bcd"), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::lease::ShardLease;
 use super::machine::{Effect, Machine, MachineConfig};
-use super::names::LeaseNames;
+use super::names::{LeaseNames, shards_of_holder};
 use super::store::{LeaseStore, Seen};
 use super::{Command, Inner, Shards, ShardsConfig, View};
 use crate::clock::BootInstant;
@@ -230,13 +230,24 @@ impl ShardsTask {
         if before.kept_out_by.as_deref() != kept_out_by
             && let Some(holder) = kept_out_by
         {
-            tracing::warn!(
-                event = "shards_kept_out",
-                lease = self.shards.lease(),
-                holder,
-                "no shards are taken: the Lease is held by a host without shards, or by hosts with another number of shards; \
-                 this host waits for it. When those hosts are gone for good, delete the Lease"
-            );
+            let lease = self.shards.lease();
+            let own = self.shards.count();
+            match shards_of_holder(holder) {
+                None => tracing::warn!(
+                    event = "shards_kept_out",
+                    lease,
+                    holder,
+                    "no shards are taken: the Lease is held by a host without shards; this host waits until it leads no more"
+                ),
+                Some(shards) => tracing::warn!(
+                    event = "shards_differ",
+                    lease,
+                    holder,
+                    "no shards are taken: the Lease {lease} is held by hosts with {shards} shards, and this host has {own}. It \
+                     takes none before the Lease is deleted, even when those hosts are gone: start it with --shards={shards}, \
+                     or stop all hosts and delete the Lease"
+                ),
+            }
         }
     }
 }

@@ -82,6 +82,8 @@ pub(crate) enum Answer {
 /// A question and its last answer. It is asked again as long as somebody holds it.
 pub(crate) struct Review {
     question: Question,
+    /// Name of the cluster, for the log; none of the home cluster.
+    cluster: Option<Arc<str>>,
     answer: watch::Sender<Answer>,
     /// Whether the answer is `Allowed`, readable for each event.
     is_allowed: AtomicBool,
@@ -92,9 +94,10 @@ pub(crate) struct Review {
 }
 
 impl Review {
-    fn new(question: Question) -> Self {
+    fn new(question: Question, cluster: Option<Arc<str>>) -> Self {
         Self {
             question,
+            cluster,
             answer: watch::Sender::new(Answer::Unknown(None)),
             is_allowed: AtomicBool::new(false),
             denials: AtomicU64::new(0),
@@ -161,18 +164,23 @@ impl Review {
             },
         };
         let mut is_lifted = false;
+        let cluster = self.cluster.as_deref();
         self.answer.send_if_modified(|present| {
             if *present == answer {
                 return false;
             }
             match (&*present, &answer) {
                 (Answer::Allowed, Answer::Denied(why)) => {
-                    tracing::warn!(event = "access_revoked", "{why}; what plugins with it read is hidden");
+                    tracing::warn!(
+                        event = "access_revoked",
+                        cluster,
+                        "{why}; what plugins with it read is hidden"
+                    );
                 }
                 (Answer::Denied(_), Answer::Allowed) => {
                     is_lifted = true;
                     let question = self.question.to_string().replace(" may not ", " may ");
-                    tracing::info!(event = "access_restored", "{question} again");
+                    tracing::info!(event = "access_restored", cluster, "{question} again");
                 }
                 _ => {}
             }
@@ -194,6 +202,8 @@ pub(crate) struct AccessReviews(Arc<Inner>);
 
 struct Inner {
     asker: Arc<dyn Asker>,
+    /// None of the home cluster.
+    cluster: Option<Arc<str>>,
     reviews: Mutex<Reviews>,
     at_once: Semaphore,
     /// Counts the denials that were lifted.
@@ -208,10 +218,20 @@ struct Reviews {
 }
 
 impl AccessReviews {
-    /// Without questions.
+    /// Those of the home cluster, without questions.
     pub(crate) fn new(asker: Arc<dyn Asker>) -> Self {
+        Self::of(asker, None)
+    }
+
+    /// Those of another cluster, without questions.
+    pub(crate) fn in_cluster(name: &str, asker: Arc<dyn Asker>) -> Self {
+        Self::of(asker, Some(name.into()))
+    }
+
+    fn of(asker: Arc<dyn Asker>, cluster: Option<Arc<str>>) -> Self {
         Self(Arc::new(Inner {
             asker,
+            cluster,
             reviews: Mutex::default(),
             at_once: Semaphore::new(AT_ONCE),
             lifted: watch::Sender::new(0),
@@ -224,7 +244,7 @@ impl AccessReviews {
         if let Some(review) = reviews.held.get(&question).and_then(Weak::upgrade) {
             return review;
         }
-        let review = Arc::new(Review::new(question.clone()));
+        let review = Arc::new(Review::new(question.clone(), self.0.cluster.clone()));
         reviews.held.insert(question, Arc::downgrade(&review));
         tokio::spawn(Arc::clone(&self.0).ask_first(Arc::downgrade(&review)));
         if !std::mem::replace(&mut reviews.is_asking, true) {

@@ -3,9 +3,11 @@
 //! A call is checked against the plugin's grants before anything is sent. Requests carry the plugin's own User-Agent, field
 //! manager and, where the manifest names a service account, identity. A write runs on the host's network runtime: when the
 //! guest's call is cut meanwhile, the write goes on and its outcome is logged. While the server refuses connections a call
-//! fails at once, because the caches already retry. Only the leader writes.
+//! fails at once, because the caches already retry. Only the leader writes; `near_end.rs` has what it writes near the end of
+//! its term.
 
 mod body;
+mod near_end;
 mod observed;
 mod operation;
 mod review;
@@ -27,6 +29,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
+use self::near_end::explained;
 use self::operation::{Target, check_options, target, verb_name};
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
@@ -110,7 +113,13 @@ fn settle<T>(permit: Permit, outcome: &Result<T, Error>) {
 }
 
 impl ApiCalls {
-    pub(crate) fn call(&self, call: ClientCall) -> ClientFuture {
+    /// Makes a call. `known` is the version of an object as the plugin knows it.
+    pub(crate) fn call(
+        &self,
+        mut call: ClientCall,
+        known: impl FnOnce(&Gvk, &ObjectKey) -> Option<String>,
+    ) -> ClientFuture {
+        let demanded = self.demand_version(&mut call, known);
         let live = self.clone();
         Box::pin(async move {
             check_options(&call.options, &call.verb)?;
@@ -124,7 +133,7 @@ impl ApiCalls {
                 ClientVerb::Get(_) | ClientVerb::List | ClientVerb::PodLog(_) => {
                     live.read(&resource, call, permit).await
                 }
-                _ => live.write(resource, call, target, permit).await,
+                _ => live.write(resource, call, target, permit, demanded).await,
             }
         })
     }
@@ -260,18 +269,20 @@ impl ApiCalls {
         })
     }
 
+    /// `demanded` is whether the host has made it demand a version.
     async fn write(
         &self,
         resource: ApiResource,
         call: ClientCall,
         target: Target,
         permit: Permit,
+        demanded: bool,
     ) -> Result<ClientAnswer, ClientError> {
         let (answered, answer) = oneshot::channel();
         let live = self.clone();
         let write = async move {
             let verb = verb_name(&call.verb);
-            let outcome = live.send(&resource, &call, &target, permit).await;
+            let outcome = live.send(&resource, &call, &target, permit, demanded).await;
             // Others may have begun to work while it was under way. One that was not sent is counted by the client's gate.
             if !matches!(outcome, Err(ClientError::Refused(_))) && !live.election.is_leader() {
                 live.metrics.outlived_writes.inc();
@@ -299,6 +310,7 @@ impl ApiCalls {
         call: &ClientCall,
         target: &Target,
         permit: Permit,
+        demanded: bool,
     ) -> Result<ClientAnswer, ClientError> {
         // A clear refusal before any wait; the client's gate asks again right before the request.
         if !self.election.is_leader() {
@@ -314,7 +326,7 @@ impl ApiCalls {
         if let Some(began) = began {
             self.observe(began, of, resource, call, target, &outcome);
         }
-        outcome.map_err(|error| api_error(&error))
+        outcome.map_err(|error| api_error(&if demanded { explained(error) } else { error }))
     }
 
     /// Sends a write, and records what the caches must show of it.

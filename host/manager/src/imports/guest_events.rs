@@ -212,7 +212,11 @@ impl PluginEvents {
         let make = || {
             // The tasks of the broadcaster run there.
             let _on_work = self.work.enter();
-            let options = BroadcasterOptions { queue_length: QUEUE_LENGTH, ..BroadcasterOptions::default() };
+            let options = BroadcasterOptions {
+                name: Some(Arc::clone(&self.plugin)),
+                queue_length: QUEUE_LENGTH,
+                ..BroadcasterOptions::default()
+            };
             let broadcaster = EventBroadcaster::new(options);
             let starting = broadcaster.start_recording_to_sink(Arc::clone(&self.identity));
             // A new broadcaster has room in its queue, which is all that could be waited for.

@@ -190,6 +190,13 @@ impl PluginImports {
         views.flat_map(|view| &view.leases).map(|lease| (lease.id(), lease.indexer()))
     }
 
+    /// The version of an object by the caches that this generation reads and its own writes.
+    fn known_version(&self, kind: &Gvk, key: &ObjectKey) -> Option<String> {
+        let leases = &self.kind(kind)?.leases;
+        let mut holding = leases.iter().filter(|lease| lease.id().covers(key));
+        holding.find_map(|lease| self.api_calls.writes.known_version((lease.id(), lease.indexer()), key))
+    }
+
     /// Whether the ServiceAccount may watch again all that this generation watches, after changes may have been missed.
     pub(crate) fn are_rights_restored(&self) -> bool {
         let views = || self.kinds.get().into_iter().flat_map(KindViews::values);
@@ -391,7 +398,7 @@ impl CacheImports for PluginImports {
 
 impl ClientImports for PluginImports {
     fn client(&self, call: ClientCall) -> ClientFuture {
-        self.api_calls.call(call)
+        self.api_calls.call(call, |kind, key| self.known_version(kind, key))
     }
 }
 

@@ -195,9 +195,10 @@ pub(super) fn retries() -> Backoff {
 
 impl Loader {
     /// The loader of another cluster. Components and sources of configuration remain those of the home cluster.
-    pub(crate) fn elsewhere(&self, client: Client, factory: SharedInformerFactory) -> Self {
+    pub(crate) fn elsewhere(&self, cluster: &str, client: Client, factory: SharedInformerFactory) -> Self {
         let asker = AskServer::new(&client, Arc::clone(factory.availability()));
-        Self { reviews: AccessReviews::new(Arc::new(asker)), client, factory, ..self.clone() }
+        let reviews = AccessReviews::in_cluster(cluster, Arc::new(asker));
+        Self { reviews, client, factory, ..self.clone() }
     }
 
     /// Makes the component of a plugin's files ready to run. A refusal is recorded; a failure that is no fault of the plugin

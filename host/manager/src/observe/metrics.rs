@@ -30,7 +30,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::{ExecPluginEvent, ObservedRequest, RequestObserver};
-use pilothouse_election::{ElectionStatus, Shards};
 use pilothouse_executor::Group;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Queue;
@@ -41,6 +40,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::dispatch::reasons::Reasons;
 use crate::imports::guest_events::PluginEvents;
+use crate::leader_election::LeaderElection;
 use crate::lifecycle::plugin::Plugin;
 use crate::manager::Cluster;
 use crate::observe::audit::Audit;
@@ -166,15 +166,11 @@ impl Metrics {
         plugins::register(&mut self.0.registry.lock(), all);
     }
 
-    /// Shows an election too.
-    pub(crate) fn watch_election(&self, election: ElectionStatus) {
-        self.0.registry.lock().register_collector(election::election(election));
-    }
-
-    /// Shows the shards too.
-    pub(crate) fn watch_shards(&self, shards: &Shards) {
+    /// Shows how this host takes part with others too; nothing without an election.
+    pub(crate) fn watch_election(&self, leader: &LeaderElection) {
+        let collectors = election::collectors(leader);
         let mut registry = self.0.registry.lock();
-        election::shards(shards).into_iter().for_each(|collector| registry.register_collector(collector));
+        collectors.into_iter().for_each(|collector| registry.register_collector(collector));
     }
 
     /// The numbers of a plugin: those of its name, where a plugin comes after another one.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pilothouse_election::shards_of_holder;
 use serde::{Deserialize, Serialize};
 
 /// The state of a plugin.
@@ -165,8 +166,28 @@ pub struct ShardsView {
     pub hosts: Vec<String>,
 }
 
+impl ElectionView {
+    /// Why this host waits until somebody deletes the Lease: it is held by hosts with another number of shards, or with shards
+    /// where this one has none. None of a host that may get its turn.
+    pub(crate) fn mismatch(&self) -> Option<String> {
+        let theirs = shards_of_holder(&self.leader).filter(|_| self.role == Role::Standby)?;
+        let own = match &self.shards {
+            Some(shards) => format!("--shards={}", shards.holders.len()),
+            None => "no --shards".to_owned(),
+        };
+        Some(format!(
+            "the Lease {} is held by hosts with --shards={theirs}, and this host has {own}: start it with --shards={theirs}, or \
+             stop all hosts and delete the Lease",
+            self.lease
+        ))
+    }
+}
+
 impl fmt::Display for ElectionView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = self.mismatch() {
+            return write!(f, "standby: {why}");
+        }
         if let Some(ShardsView { held, holders, hosts }) = &self.shards {
             return match self.leader.as_str() {
                 "" => write!(f, "{held} of {} shards; hosts: {}", holders.len(), hosts.len()),

@@ -1,5 +1,6 @@
 //! The whole of it, and what the tests of the parts share.
 
+mod conversions;
 mod random;
 mod vectors;
 

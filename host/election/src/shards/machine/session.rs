@@ -7,7 +7,7 @@ use super::{Answer, Effect, Machine, Purpose, Request};
 use crate::lock::LockError;
 use crate::record::LeaderElectionRecord;
 use crate::shards::lease::{HostState, ShardLease};
-use crate::shards::names::{group_holder, is_group_holder};
+use crate::shards::names::{group_holder, shards_of_holder};
 
 /// For how long the group's Lease is taken: as long as a Lease can last. Nobody renews it; an operator who goes back to
 /// hosts without shards deletes it.
@@ -162,8 +162,8 @@ impl Machine {
             // It was deleted: hosts with as many shards as this one may make it again at any time.
             ours if *ours == group_holder(self.config.shards) => known.at,
             // Hosts with another number of shards: no time ends that.
-            others if is_group_holder(others) && known.lease.is_some() => return,
-            others if is_group_holder(others) => known.at + usual,
+            others if shards_of_holder(others).is_some() && known.lease.is_some() => return,
+            others if shards_of_holder(others).is_some() => known.at + usual,
             _ => known.expires(usual),
         };
         if now < free_at {

@@ -24,6 +24,12 @@ fn pod(uid: &str, version: &str) -> Object {
     Object::decode(json.as_bytes()).unwrap()
 }
 
+/// Notes that a pod was changed.
+fn note(writes: &Writes, pod: &str, version: &str) {
+    let key: ObjectKey = pod.parse().unwrap();
+    writes.note(&pods(), key.namespace(), key.name(), Written::Version { key: &key, version });
+}
+
 /// A plugin that watches pods everywhere, and what its cache shows.
 struct Plugin {
     writes: Arc<Writes>,
@@ -41,7 +47,7 @@ impl Plugin {
     }
 
     fn write(&self, version: &str) {
-        self.writes.note(&pods(), Some("a"), "p", Written::Version(version));
+        note(&self.writes, "a/p", version);
     }
 
     fn delete(&self, object: &Object) {
@@ -183,7 +189,7 @@ async fn writes_that_come_during_a_wait_do_not_make_it_longer_and_are_waited_for
     plugin.write("11");
     let writes = Arc::clone(&plugin.writes);
     let busy = |cache: &Indexer| {
-        writes.note(&pods(), Some("a"), "p", Written::Version("20"));
+        note(&writes, "a/p", "20");
         cache.bookmark("11");
     };
     assert_eq!(plugin.wait_while(busy).await, AFTER_CHANGE);
@@ -209,19 +215,20 @@ async fn a_write_during_a_wait_in_vain_is_not_given_up_with_it() {
 async fn only_writes_that_an_informer_shows_are_noted() {
     let writes = Writes::default();
     writes.watch([id("pods", Some("a")), id("secrets", None)]);
-    writes.note(&pods(), Some("b"), "p", Written::Version("11"));
+    note(&writes, "b/p", "11");
     assert!(!writes.may_be_unmet());
     // One resource in another API version is the same objects.
     let mut newer = pods();
     newer.gvk.version = "v2".to_owned();
-    writes.note(&newer, Some("a"), "p", Written::Version("11"));
+    let key = "a/p".parse().unwrap();
+    writes.note(&newer, Some("a"), "p", Written::Version { key: &key, version: "11" });
     assert!(writes.may_be_unmet());
     // One of a single name never shows another one.
     let writes = Writes::default();
     writes.watch([InformerId { name: Some("q".to_owned()), ..id("pods", None) }]);
-    writes.note(&pods(), Some("a"), "p", Written::Version("11"));
+    note(&writes, "a/p", "11");
     assert!(!writes.may_be_unmet());
-    writes.note(&pods(), Some("a"), "q", Written::Version("11"));
+    note(&writes, "a/q", "11");
     assert!(writes.may_be_unmet());
 }
 
@@ -241,6 +248,31 @@ async fn an_informer_of_the_next_generation_is_waited_for_too() {
     assert_eq!(narrow.writes.notes.lock().0.len(), 1, "the informer of the generation before is forgotten");
 }
 
+#[test]
+fn the_version_of_an_object_is_that_of_the_cache_or_of_an_own_write_that_the_cache_does_not_show() {
+    let plugin = Plugin::new();
+    let known = || {
+        let cache = (&plugin.id, &plugin.cache);
+        plugin.writes.known_version(cache, &"a/p".parse().unwrap())
+    };
+    assert_eq!(known(), None);
+    plugin.cache.apply([Delta::Added(pod("u1", "9"))], None);
+    assert_eq!(known().as_deref(), Some("9"));
+    // The answers of two calls, in another order than the writes.
+    note(&plugin.writes, "a/p", "13");
+    note(&plugin.writes, "a/p", "12");
+    note(&plugin.writes, "a/q", "14");
+    assert_eq!(known().as_deref(), Some("13"));
+    // Somebody else has changed it since.
+    plugin.cache.apply([Delta::Updated(pod("u1", "15"))], Some("15"));
+    assert_eq!(known().as_deref(), Some("15"));
+    // Which of so many writes was one of it is not known any more; it is when the cache shows them all.
+    (0..MOST_CHANGES).for_each(|number| note(&plugin.writes, &format!("a/q{number}"), "20"));
+    assert_eq!(known(), None);
+    plugin.cache.bookmark("20");
+    assert_eq!(known().as_deref(), Some("15"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_remembered_is_bounded() {
     let plugin = Plugin::new();
@@ -253,5 +285,6 @@ async fn what_is_remembered_is_bounded() {
     let count = notes.0.len();
     let note = notes.get_mut(&plugin.id).unwrap();
     assert_eq!((count, note.deletes.len(), &*note.version), (1, MOST_DELETES, "999"));
+    assert_eq!(note.changes.len(), MOST_CHANGES);
     assert_eq!(&*note.deletes.back().unwrap().1, "999");
 }

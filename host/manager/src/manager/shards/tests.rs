@@ -19,13 +19,17 @@ use crate::testing::dev_server::{client, take_shard, until};
 
 /// A host that shares plugins in one shard, with leases of two seconds.
 async fn host(server: &DevServer) -> (Host, Shards) {
+    host_with(server, "host_1", 1).await
+}
+
+async fn host_with(server: &DevServer, identity: &str, shards: usize) -> (Host, Shards) {
     let election = LeaderElectionConfig {
         lease_duration: Duration::from_secs(2),
         renew_deadline: Duration::from_millis(1500),
         retry_period: Duration::from_millis(300),
-        ..LeaderElectionConfig::new("host_1")
+        ..LeaderElectionConfig::new(identity)
     };
-    let config = ShardsConfig { election, shards: 1, join_delay: Duration::ZERO };
+    let config = ShardsConfig { election, shards, join_delay: Duration::ZERO };
     let client = client(server).await;
     let (shards, task) = Shards::new(&client, "default", "hosts", config, &Handle::current()).unwrap();
     tokio::spawn(task.run());
@@ -84,5 +88,27 @@ async fn a_pause_and_an_error_of_the_files_outlast_the_term() {
     until("another plugin", || !Arc::ptr_eq(&first, &current(&host))).await;
     until("it is loaded", || host.plugin().generation == 2).await;
     assert_eq!(host.plugin().state, PluginState::Paused);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_host_with_another_number_of_shards_is_not_ready_and_says_what_to_do() {
+    let server = DevServer::start(DevServerOptions::default()).await.unwrap();
+    let (first, shards) = host_with(&server, "host_1", 1).await;
+    until("the first term", || shards.held() == 1).await;
+    let (other, of_other) = host_with(&server, "host_2", 2).await;
+    until("the Lease of the first", || of_other.kept_out_by().is_some()).await;
+    let why = other.manager.not_ready().expect("a reason");
+    for words in ["default/hosts", "--shards=1, and this host has --shards=2", "delete the Lease"] {
+        assert!(why.contains(words), "{words}: {why}");
+    }
+    let is_mismatch = |host: &Host, is: u8| {
+        let line = format!("pilothouse_lease_mismatch{{lease=\"default/hosts\"}} {is}\n");
+        assert!(host.metrics.encode().contains(&line), "{line}");
+    };
+    is_mismatch(&other, 1);
+    is_mismatch(&first, 0);
+    let of_first = first.manager.not_ready();
+    assert!(of_first.as_ref().is_none_or(|why| !why.contains("Lease")), "{of_first:?}");
     server.shutdown().await;
 }

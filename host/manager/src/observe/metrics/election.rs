@@ -1,10 +1,11 @@
-//! The figures of the leader election under client-go's names, and those of shards.
+//! The figures of the leader election under client-go's names, those of shards, and whether the Lease keeps this host out.
 
 use pilothouse_election::{ElectionFigures, ElectionStatus, Shards};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::EncodeLabelSet;
 
 use super::scraped::{Figure, Scraped, Value};
+use crate::leader_election::LeaderElection;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Lock {
@@ -24,8 +25,28 @@ static FIGURES: [Figure<ElectionFigures>; 2] = [
     },
 ];
 
+static MISMATCH: [Figure<bool>; 1] = [Figure {
+    name: "pilothouse_lease_mismatch",
+    help: "Whether the Lease is held by hosts with another number of shards, so that this host waits until it is deleted",
+    value: Value::Int(|is_mismatch| i64::from(*is_mismatch)),
+}];
+
+/// What shows how this host takes part with others; nothing without an election.
+pub(super) fn collectors(leader: &LeaderElection) -> Vec<Box<dyn Collector>> {
+    let mut collectors: Vec<Box<dyn Collector>> = leader.status().map(election).into_iter().collect();
+    collectors.extend(leader.shards().into_iter().flat_map(shards));
+    if leader.is_enabled() {
+        let leader = leader.clone();
+        collectors.push(Scraped::new(&MISMATCH, move || {
+            let view = leader.view().into_iter();
+            view.map(|view| ([("lease", view.lease.clone())], view.mismatch().is_some())).collect()
+        }));
+    }
+    collectors
+}
+
 /// The election that this host takes part in.
-pub(crate) fn election(status: ElectionStatus) -> Box<dyn Collector> {
+fn election(status: ElectionStatus) -> Box<dyn Collector> {
     Scraped::new(&FIGURES, move || {
         let figures = status.figures();
         vec![(Lock { name: figures.name.clone() }, figures)]
@@ -51,7 +72,7 @@ static HOSTS: [Figure<usize>; 1] = [Figure {
 }];
 
 /// The shards that this host shares with others.
-pub(crate) fn shards(shards: &Shards) -> [Box<dyn Collector>; 2] {
+fn shards(shards: &Shards) -> [Box<dyn Collector>; 2] {
     let (held, hosts) = (shards.clone(), shards.clone());
     let lease = |shards: &Shards| shards.lease().to_owned();
     [

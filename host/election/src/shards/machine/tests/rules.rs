@@ -56,6 +56,24 @@ fn a_host_that_joins_gets_its_own_shards_one_after_the_other_and_moves_no_others
 }
 
 #[test]
+fn a_host_gives_up_one_shard_at_a_time_for_one_that_joins() {
+    let mut simulation = placed(&["a"]);
+    simulation.work = 3000;
+    let second = simulation.start("b");
+    let mut given = BTreeSet::new();
+    while !simulation.is_placed() {
+        let yielding: Vec<usize> = (0..SHARDS).filter(|shard| simulation.yields(0, *shard)).collect();
+        assert!(yielding.len() <= 1, "{yielding:?} at {:?}", simulation.now);
+        given.extend(yielding);
+        assert!(simulation.now < SECOND * 100, "never placed");
+        simulation.run(milliseconds(10));
+    }
+    // Those that it was seen to give up are all that moved, and more than one.
+    assert_eq!(given, of(&simulation, second));
+    assert!(given.len() > 1, "{given:?}");
+}
+
+#[test]
 fn a_host_that_leaves_hands_its_shards_over_within_a_few_requests() {
     let mut simulation = placed(&["a", "b", "c"]);
     let given = of(&simulation, 0);

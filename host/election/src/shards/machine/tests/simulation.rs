@@ -258,6 +258,11 @@ impl Simulation {
         (0..self.hosts.len()).filter(|host| self.holds(*host, shard)).collect()
     }
 
+    /// Whether a host still has a term of a shard whose work was told to end.
+    pub(super) fn yields(&self, host: usize, shard: usize) -> bool {
+        self.holds(host, shard) && self.hosts[host].ending.contains(&shard)
+    }
+
     /// The owner of a shard among the living hosts by weight.
     pub(super) fn best(&self, shard: usize) -> usize {
         let alive = (0..self.hosts.len()).filter(|host| self.hosts[*host].alive);
