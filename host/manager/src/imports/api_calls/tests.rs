@@ -16,9 +16,9 @@ use crate::observe::host_events::HostEvents;
 use crate::observe::traces::{Attribute, Span};
 
 /// A plugin that may do all with ConfigMaps of one namespace.
-struct Plugin {
-    server: DevServer,
-    api_calls: ApiCalls,
+pub(crate) struct Plugin {
+    pub(crate) server: DevServer,
+    pub(crate) api_calls: ApiCalls,
     requests: Arc<Requests>,
 }
 
@@ -36,10 +36,10 @@ impl RequestObserver for Requests {
 const MAX_BYTES: usize = 64 << 20;
 
 /// A page as far as the tests look: the names, and whether there are more.
-type Names = (Vec<String>, Option<String>);
+pub(crate) type Names = (Vec<String>, Option<String>);
 
 impl Plugin {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let server = DevServer::start(DevServerOptions::default()).await.unwrap();
         let requests = Arc::<Requests>::default();
         let observer = Arc::clone(&requests) as Arc<dyn RequestObserver>;
@@ -55,6 +55,7 @@ impl Plugin {
         .unwrap();
         let api_calls = ApiCalls {
             plugin: "plugin".into(),
+            remote_cluster: None,
             denials: Arc::new(Denials::new(
                 "plugin".into(),
                 Arc::new(HostEvents::default().of("plugin".into())),
@@ -75,7 +76,7 @@ impl Plugin {
     }
 
     /// One of a host that does not lead.
-    fn standing_by(mut self) -> (Self, impl Future<Output = ()>) {
+    pub(crate) fn standing_by(mut self) -> (Self, impl Future<Output = ()>) {
         let (election, begin) = crate::leader_election::tests::standby();
         self.api_calls.election = election;
         (self, begin)
@@ -92,7 +93,9 @@ impl Plugin {
         options: CallOptions,
     ) -> Result<ClientAnswer, ClientError> {
         let context = CallContext::default();
-        self.api_calls.call(ClientCall { kind, verb, options, max_bytes: MAX_BYTES, context }).await
+        self.api_calls
+            .call(ClientCall { cluster: 0, kind, verb, options, max_bytes: MAX_BYTES, context })
+            .await
     }
 
     /// Makes objects of so many bytes and a little.
@@ -108,7 +111,7 @@ impl Plugin {
         }
     }
 
-    async fn list(&self, options: CallOptions) -> Result<Names, ClientError> {
+    pub(crate) async fn list(&self, options: CallOptions) -> Result<Names, ClientError> {
         let options = CallOptions { namespace: Some("default".to_owned()), ..options };
         match self.call(ClientVerb::List, options).await? {
             ClientAnswer::Page { items, continue_token, resource_version, remaining_items: _ } => {
@@ -120,7 +123,7 @@ impl Plugin {
     }
 }
 
-fn limited(limit: u32) -> CallOptions {
+pub(crate) fn limited(limit: u32) -> CallOptions {
     CallOptions { limit, ..CallOptions::default() }
 }
 
@@ -129,7 +132,7 @@ fn from_cache(limit: u32) -> CallOptions {
 }
 
 /// Why the host refused a call; none if the server did.
-fn reason(error: &ClientError) -> Option<RefusalReason> {
+pub(crate) fn reason(error: &ClientError) -> Option<RefusalReason> {
     match error {
         ClientError::Refused(refusal) => Some(refusal.reason),
         ClientError::Api(_) => None,
@@ -194,7 +197,14 @@ async fn an_update_that_may_create_needs_the_permission_to_create() {
         let verb = ClientVerb::Update(body.to_string().into_bytes());
         let context = CallContext::default();
         calls
-            .call(ClientCall { kind, verb, options: CallOptions::default(), context, max_bytes: usize::MAX })
+            .call(ClientCall {
+                cluster: 0,
+                kind,
+                verb,
+                options: CallOptions::default(),
+                context,
+                max_bytes: usize::MAX,
+            })
             .await
     };
     plugin.api_calls.grants = grant(&["update"]);
@@ -234,7 +244,7 @@ async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
     assert_eq!(late(), 1);
     // The client asks last, for what waited since the first look.
     let ApiCalls { client, election, metrics, .. } = &plugin.api_calls;
-    let gated = client.clone().with_write_gate(election.write_gate(metrics).expect("a gate"));
+    let gated = election.gated(client.clone(), metrics);
     let resource = client.discover_charged(&Gvk::new("", "v1", "ConfigMap")).await.unwrap();
     let other = body.to_string().replace("\"x\"", "\"y\"");
     let sent = gated.create(&resource, Some("default"), other.as_bytes(), &WriteParams::default()).await;
@@ -420,7 +430,7 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
     let send = async |kind: &str, verb: ClientVerb, dry_run: bool| {
         let (kind, options) = (Gvk::new("", "v1", kind), CallOptions { dry_run, ..CallOptions::default() });
         let context = CallContext { key: Some("default/k".parse().unwrap()), call_id: 5 };
-        let call = ClientCall { kind, verb, options, max_bytes: MAX_BYTES, context };
+        let call = ClientCall { cluster: 0, kind, verb, options, max_bytes: MAX_BYTES, context };
         let _ = plugin.api_calls.call(call).await;
     };
     let key = || "default/s".parse().unwrap();
