@@ -1,11 +1,11 @@
 // Keeps the number of entries of every labelled ConfigMap in an annotation of it.
 
-import { get } from "pilothouse:controller/cache@0.2.0";
-import { Options, patch } from "pilothouse:controller/client@0.2.0";
-import { Event } from "pilothouse:controller/events@0.2.0";
-import { resolve } from "pilothouse:controller/kinds@0.2.0";
-import { write } from "pilothouse:controller/log@0.2.0";
-import { declare } from "pilothouse:controller/metrics@0.2.0";
+import { get } from "pilothouse:controller/cache@0.2.1";
+import { Options, patch } from "pilothouse:controller/client@0.2.1";
+import { Event } from "pilothouse:controller/events@0.2.1";
+import { resolve } from "pilothouse:controller/kinds@0.2.1";
+import { write } from "pilothouse:controller/log@0.2.1";
+import { declare } from "pilothouse:controller/metrics@0.2.1";
 
 const LABEL = "key-counter.example.com/count";
 const ANNOTATION = "key-counter.example.com/keys";

@@ -29,7 +29,7 @@ pub use wit_bindgen::rt;
 pub mod imports {
     generate!("
         package pilothouse:sdk-imports;
-        world sdk-imports { include pilothouse:controller/imports@0.2.0; }
+        world sdk-imports { include pilothouse:controller/imports@0.2.1; }
     ", {
         generate_all,
         generate_unused_types: true,
@@ -42,7 +42,7 @@ pub mod imports {
 pub mod descriptor {
     generate!("
         package pilothouse:sdk-descriptor;
-        world sdk-descriptor { export pilothouse:controller/descriptor@0.2.0; }
+        world sdk-descriptor { export pilothouse:controller/descriptor@0.2.1; }
     ", {
         pub_export_macro: true,
         export_macro_name: "export_descriptor",
@@ -54,12 +54,12 @@ pub mod descriptor {
 pub mod reconcile_many {
     generate!("
         package pilothouse:sdk-reconcile-many;
-        world sdk-reconcile-many { export pilothouse:controller/reconcile-many@0.2.0; }
+        world sdk-reconcile-many { export pilothouse:controller/reconcile-many@0.2.1; }
     ", {
         pub_export_macro: true,
         export_macro_name: "export_reconcile_many",
         with: {
-            "pilothouse:controller/types@0.2.0": crate::bindings::imports::types,
+            "pilothouse:controller/types@0.2.1": crate::bindings::imports::types,
         },
     });
     pub use exports::pilothouse::controller::reconcile_many::{Guest, Request};
@@ -69,12 +69,12 @@ pub mod reconcile_many {
 pub mod reconcile {
     generate!("
         package pilothouse:sdk-reconcile;
-        world sdk-reconcile { export pilothouse:controller/reconcile@0.2.0; }
+        world sdk-reconcile { export pilothouse:controller/reconcile@0.2.1; }
     ", {
         pub_export_macro: true,
         export_macro_name: "export_reconcile",
         with: {
-            "pilothouse:controller/types@0.2.0": crate::bindings::imports::types,
+            "pilothouse:controller/types@0.2.1": crate::bindings::imports::types,
         },
     });
     pub use exports::pilothouse::controller::reconcile::Guest;
@@ -84,13 +84,13 @@ pub mod reconcile {
 pub mod handler {
     generate!("
         package pilothouse:sdk-handler;
-        world sdk-handler { export pilothouse:controller/handler@0.2.0; }
+        world sdk-handler { export pilothouse:controller/handler@0.2.1; }
     ", {
         pub_export_macro: true,
         export_macro_name: "export_handler",
         with: {
-            "pilothouse:controller/types@0.2.0": crate::bindings::imports::types,
-            "pilothouse:controller/objects@0.2.0": crate::bindings::imports::objects,
+            "pilothouse:controller/types@0.2.1": crate::bindings::imports::types,
+            "pilothouse:controller/objects@0.2.1": crate::bindings::imports::objects,
         },
     });
     pub use exports::pilothouse::controller::handler::{Change, Event, Guest};
@@ -100,7 +100,7 @@ pub mod handler {
 pub mod state {
     generate!("
         package pilothouse:sdk-state;
-        world sdk-state { export pilothouse:controller/state@0.2.0; }
+        world sdk-state { export pilothouse:controller/state@0.2.1; }
     ", {
         pub_export_macro: true,
         export_macro_name: "export_state",

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use crate::cache::Cache;
 use crate::client::Client;
 use crate::queue::Queue;
-use crate::{Error, Key, Kind, sys};
+use crate::{Error, Key, Kind, Refusal, RefusalReason, sys};
 
 /// Access to the host, for the time of one call.
 ///
@@ -48,12 +48,59 @@ impl Context {
         Queue::new(self)
     }
 
-    /// The cluster that the call is about; 0 for the one that the plugin runs in, which is the only one today.
+    /// The number of this context's cluster: 0 for the one that the plugin runs in, others for
+    /// [remote ones](Context::remote_cluster).
     pub fn cluster(&self) -> u32 {
         self.cluster
     }
 
-    /// The same host with another cluster, for batches with keys of several clusters.
+    /// The names of the clusters that the plugin accesses, by their numbers: first that of the cluster that it runs in, then
+    /// those of `spec.remoteClusters` of its manifest.
+    ///
+    /// A component that calls this, or [`remote_cluster`](Context::remote_cluster), needs a host with contract 0.2.1.
+    pub fn clusters(&self) -> Vec<String> {
+        self.host.clusters()
+    }
+
+    /// The same host with another cluster, which `spec.remoteClusters` of the manifest names, for live calls: reads, writes and
+    /// lists of [`client`](Context::client) and [`api`](Context::api), and typed writes such as [`apply`](Context::apply). The
+    /// permissions there are those of the entry in the manifest. Cache, queue and Events are of the cluster that the plugin
+    /// runs in. The name of that one gives that one.
+    ///
+    /// An object that was read in one cluster has its UID and version, which no other cluster knows: write a new one.
+    ///
+    /// ```
+    /// # use pilothouse_sdk::prelude::*;
+    /// # #[derive(Resource, Serialize, Deserialize, Default)]
+    /// # #[resource(version = "v1")]
+    /// # struct ConfigMap { metadata: Metadata, data: std::collections::BTreeMap<String, String> }
+    /// fn copy(ctx: &Context, map: &ConfigMap) -> Result<Outcome, Failure> {
+    ///     let east = ctx.remote_cluster("east")?;
+    ///     let written = east.create_or_update(&map.key(), |copy: &mut ConfigMap| {
+    ///         copy.data = map.data.clone();
+    ///         Ok(())
+    ///     })?;
+    ///     info!("copied", changed = written.is_change());
+    ///     Ok(Outcome::Done)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the manifest does not name the cluster.
+    pub fn remote_cluster(&self, name: &str) -> Result<InCluster<'_>, Error> {
+        let names = self.clusters();
+        if let Some(number) = (0..).zip(&names).find_map(|(number, own)| (own == name).then_some(number)) {
+            return Ok(self.in_cluster(number));
+        }
+        let message = format!(
+            "the plugin accesses no cluster {name:?}, it has {}: name it in spec.remoteClusters of the manifest",
+            names.join(", ")
+        );
+        Err(Refusal { reason: RefusalReason::Unsupported, message }.into())
+    }
+
+    /// The same host with another cluster by its number, as batches and events have it. See
+    /// [`remote_cluster`](Context::remote_cluster).
     #[must_use]
     pub fn in_cluster(&self, cluster: u32) -> InCluster<'_> {
         let ctx = Self { host: self.host.clone(), cluster, plugin: self.plugin.clone() };
@@ -84,7 +131,8 @@ impl Context {
     }
 }
 
-/// A [`Context`] of another cluster, for the time of the same call. Made with [`Context::in_cluster`].
+/// A [`Context`] of another cluster, for the time of the same call. Made with
+/// [`Context::remote_cluster`] and [`Context::in_cluster`].
 pub struct InCluster<'call> {
     ctx: Context,
     call: PhantomData<&'call Context>,

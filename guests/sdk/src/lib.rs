@@ -140,6 +140,9 @@ mod documents {
     #[doc = include_str!("../../../docs/migrating.md")]
     struct Migrating;
 
+    #[doc = include_str!("../../../docs/several-clusters.md")]
+    struct SeveralClusters;
+
     #[doc = include_str!("../README.md")]
     struct Crate;
 }

@@ -10,7 +10,8 @@ use pilothouse_plugin::{HOME_CLUSTER, check_cluster_name};
 
 #[derive(Args)]
 pub(crate) struct ClusterArgs {
-    /// Further clusters, as NAME or NAME=CONTEXT of the kubeconfig, separated by commas; manifests name them in spec.clusters
+    /// Further clusters, as NAME or NAME=CONTEXT of the kubeconfig, separated by commas; manifests name them in spec.clusters and
+    /// spec.remoteClusters
     #[arg(long, value_name = "NAME[=CONTEXT]", value_delimiter = ',', value_parser = cluster)]
     clusters: Vec<NamedCluster>,
     /// Kubeconfig file of the contexts of --clusters [default: that of --kubeconfig]

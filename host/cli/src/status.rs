@@ -6,6 +6,7 @@ use std::io::Write as _;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use pilothouse_manager::{ClusterView, PluginDetail, PluginList, PluginStatus, WatchView};
+use pilothouse_plugin::Rule;
 
 use crate::admin_client::{AdminArgs, NOT_A_HOST};
 use crate::table::{OutputFormat, Table, printable};
@@ -121,14 +122,14 @@ fn detail_text(detail: &PluginDetail) -> String {
         line("manifest", &current.manifest_digest);
         line("config", &current.config_digest);
         current.service_account.iter().for_each(|account| line("service account", account));
-        for rule in &current.grants {
-            let all =
-                |list: &[String], none: &str| if list.is_empty() { none.to_owned() } else { list.join(",") };
-            let groups = rule.groups.iter().map(|group| if group.is_empty() { "core" } else { group });
-            let (groups, resources) = (groups.collect::<Vec<_>>().join(","), rule.resources.join(","));
-            let (verbs, names) = (rule.verbs.join(","), all(&rule.names, "all names"));
-            let namespaces = all(&rule.namespaces, "the cluster");
-            line("granted", &format_args!("{verbs} {resources} ({groups}) in {namespaces}, {names}"));
+        current.grants.iter().for_each(|rule| line("granted", &rule_text(rule)));
+        for remote in &current.remote_clusters {
+            let granted = |rule: &Rule| format!("{}, in cluster {}", rule_text(rule), remote.name);
+            remote.grants.iter().for_each(|rule| line("granted", &granted(rule)));
+            remote
+                .error
+                .iter()
+                .for_each(|error| line("remote cluster", &format_args!("{}: {error}", remote.name)));
         }
         current.watches.iter().for_each(|watch| line("watch", &watch_text(watch)));
         for limit in &current.limits {
@@ -140,6 +141,14 @@ fn detail_text(detail: &PluginDetail) -> String {
         line("error", &format_args!("{} ({} times, last at {})", error.message, error.count, error.last));
     }
     text
+}
+
+fn rule_text(rule: &Rule) -> String {
+    let all = |list: &[String], none: &str| if list.is_empty() { none.to_owned() } else { list.join(",") };
+    let groups = rule.groups.iter().map(|group| if group.is_empty() { "core" } else { group });
+    let (groups, resources) = (groups.collect::<Vec<_>>().join(","), rule.resources.join(","));
+    let (verbs, names) = (rule.verbs.join(","), all(&rule.names, "all names"));
+    format!("{verbs} {resources} ({groups}) in {}, {names}", all(&rule.namespaces, "the cluster"))
 }
 
 fn watch_text(watch: &WatchView) -> String {
@@ -197,6 +206,8 @@ mod tests {
                 "errors":[{"message":"ns/x: no","count":7,"last":"2026-11-23T12:00:00Z"}],
                 "current":{"manifestDigest":"sha256:03","configDigest":"04","serviceAccount":"ns/robot",
                 "grants":[{"groups":[""],"resources":["pods"],"verbs":["get"],"namespaces":["a"]}],
+                "remoteClusters":[{"name":"east","grants":[{"groups":["apps"],"resources":["deployments"],"verbs":["patch"],
+                "namespaces":["b"]}],"error":"no route"}],
                 "watches":[{"kind":"v1/Pod","map":"self","informers":[{"namespace":"a","objects":5}]}],
                 "limits":[{"name":"queueDepth","limit":"7","used":"1"}]}}"#,
         )
@@ -211,6 +222,8 @@ mod tests {
             "memory:           3.0 MiB in 2 instances\n",
             "service account:  ns/robot\n",
             "granted:          get pods (core) in a, all names\n",
+            "granted:          patch deployments (apps) in b, all names, in cluster east\n",
+            "remote cluster:   east: no route\n",
             "watch:            v1/Pod to self, from a/* (5 objects)\n",
             "limit:            queueDepth 7, 1 used\n",
             "error:            ns/x: no (7 times, last at 2026-11-23T12:00:00Z)\n",

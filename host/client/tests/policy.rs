@@ -153,6 +153,28 @@ async fn an_identity_keeps_to_its_own_limit_and_watches_do_not_count() {
 }
 
 #[tokio::test]
+async fn clients_of_two_servers_may_have_the_limit_of_one_identity_in_common() {
+    let (home, east) = (Server::always(200, &pod("a", 1)).await, Server::always(200, &pod("a", 1)).await);
+    let identity = || Identity {
+        user_agent: "limited/1".to_owned(),
+        rate_limit: Some(RateLimit { qps: 0.01, burst: 3 }),
+        ..Identity::default()
+    };
+    let at_home = client(&home).await.with_identity(identity());
+    let in_east = client(&east).await.with_identity_limited_with(identity(), &at_home);
+    for client in [&at_home, &in_east, &in_east] {
+        soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    }
+    for client in [at_home, in_east] {
+        let hasty = client.with_request_timeout(Duration::from_millis(20));
+        let error = soon(hasty.get(&pods(), &key("default/a"), None)).await.unwrap_err();
+        assert!(error.to_string().contains("client-side rate limit"), "{error}");
+    }
+    assert_eq!((home.seen().len(), east.seen().len()), (1, 2));
+    assert_eq!(east.seen()[0].header("user-agent"), Some("limited/1"));
+}
+
+#[tokio::test]
 async fn a_limit_of_the_client_holds_for_all_identities_together() {
     let server = Server::always(200, &pod("a", 1)).await;
     let (told, host) =

@@ -34,12 +34,12 @@ pub(crate) mod v0_2 {
         inline: "
             package pilothouse:host;
             world plugin {
-                include pilothouse:controller/imports@0.2.0;
-                export pilothouse:controller/descriptor@0.2.0;
-                export pilothouse:controller/reconcile@0.2.0;
-                export pilothouse:controller/reconcile-many@0.2.0;
-                export pilothouse:controller/handler@0.2.0;
-                export pilothouse:controller/state@0.2.0;
+                include pilothouse:controller/imports@0.2.1;
+                export pilothouse:controller/descriptor@0.2.1;
+                export pilothouse:controller/reconcile@0.2.1;
+                export pilothouse:controller/reconcile-many@0.2.1;
+                export pilothouse:controller/handler@0.2.1;
+                export pilothouse:controller/state@0.2.1;
             }
         ",
         path: "../../wit/0.2",

@@ -40,7 +40,8 @@ pub(crate) fn max_places(handle_bytes: usize, others: usize) -> usize {
 
 /// What stands behind a handle.
 pub(crate) enum Entry {
-    Object(Object),
+    /// An object, and the number of its cluster.
+    Object(Object, u32),
     Cursor(Cursor),
     Values(Values),
     Page(Page),
@@ -73,13 +74,23 @@ macro_rules! handled {
 }
 
 handled! {
-    Object as Object: "an object",
     Cursor as Cursor: "a cursor",
     Values as Values: "a values",
     Page as Page: "a page",
     Query as Query: "a query",
     Options as Options: "an options",
     NewEvent as Event: "an event",
+}
+
+impl Handled for Object {
+    const NAME: &'static str = "an object";
+
+    fn of(entry: &mut Entry) -> Option<&mut Self> {
+        match entry {
+            Entry::Object(object, _) => Some(object),
+            _ => None,
+        }
+    }
 }
 
 /// The handles of the running call.
@@ -105,7 +116,7 @@ impl Handles {
 
     /// A handle of a cached object.
     pub(crate) fn push_cached(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
-        self.push(Entry::Object(object), 0)
+        self.push(Entry::Object(object, 0), 0)
     }
 
     /// A handle of a cached object that the guest is lent for a call of its export.
@@ -115,10 +126,10 @@ impl Handles {
         Ok(Resource::new_borrow(own.rep()))
     }
 
-    /// A handle of an object that a live call answered; its body counts.
-    pub(crate) fn push_live(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
+    /// A handle of an object that a live call to this cluster answered; its body counts.
+    pub(crate) fn push_live(&mut self, object: Object, cluster: u32) -> Result<Resource<Object>, OverLimit> {
         let body = object.json().len();
-        self.push(Entry::Object(object), body)
+        self.push(Entry::Object(object, cluster), body)
     }
 
     /// An error unless a write with a body of this size may be sent: the answer is of about that size.
@@ -126,10 +137,14 @@ impl Handles {
         self.check_room(body.saturating_add(HANDLE_BYTES))
     }
 
-    /// A handle of the object that a write answered. It may exceed the limit.
-    pub(crate) fn push_written(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
+    /// A handle of the object that a write to this cluster answered. It may exceed the limit.
+    pub(crate) fn push_written(
+        &mut self,
+        object: Object,
+        cluster: u32,
+    ) -> Result<Resource<Object>, OverLimit> {
         let cost = object.json().len().saturating_add(HANDLE_BYTES);
-        Ok(Resource::new_own(self.insert(Entry::Object(object), cost)?))
+        Ok(Resource::new_own(self.insert(Entry::Object(object, cluster), cost)?))
     }
 
     /// A handle of anything else. `held` are the bytes that only it keeps in memory.
@@ -193,8 +208,13 @@ impl Handles {
 
     /// The object behind a handle.
     pub(crate) fn object(&self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
+        self.object_and_cluster(handle).map(|(object, _)| object)
+    }
+
+    /// The object behind a handle, and the number of its cluster.
+    pub(crate) fn object_and_cluster(&self, handle: &Resource<Object>) -> wasmtime::Result<(&Object, u32)> {
         match self.entries.get(&handle.rep()) {
-            Some((Entry::Object(object), _)) => Ok(object),
+            Some((Entry::Object(object, cluster), _)) => Ok((object, *cluster)),
             _ => Err(stale::<Object>()),
         }
     }
@@ -319,7 +339,7 @@ mod tests {
                         let cost = HANDLE_BYTES + if live { object.json().len() } else { 0 };
                         let used: usize = model.iter().filter_map(|(_, entry)| Some(entry.as_ref()?.1)).sum();
                         let name = object.key().name().to_owned();
-                        let pushed = if live { handles.push_live(object) } else { handles.push_cached(object) };
+                        let pushed = if live { handles.push_live(object, 0) } else { handles.push_cached(object) };
                         prop_assert_eq!(pushed.is_ok(), used + cost <= MAX);
                         if let Ok(handle) = pushed {
                             model.push((handle.rep(), Some((name, cost))));
@@ -333,7 +353,7 @@ mod tests {
                         prop_assert_eq!(is_sent, used + HANDLE_BYTES + sent <= MAX);
                         if is_sent {
                             let name = object.key().name().to_owned();
-                            let handle = handles.push_written(object);
+                            let handle = handles.push_written(object, 0);
                             prop_assert!(handle.is_ok(), "what was written is answered");
                             model.push((handle.unwrap().rep(), Some((name, cost))));
                         }

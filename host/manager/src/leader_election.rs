@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pilothouse_client::WriteGate;
+use pilothouse_client::{Client, WriteGate};
 use pilothouse_election::{ElectionStatus, LeaderHealthzAdaptor, Leadership, Shards};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -218,11 +218,14 @@ impl LeaderElection {
         }
     }
 
-    /// Refuses the writes of a plugin outside of its term, and counts those that come after it; none without an election.
-    pub(crate) fn write_gate(&self, metrics: &Arc<PluginMetrics>) -> Option<WriteGate> {
-        self.0.as_ref()?;
+    /// The client, which refuses the writes of a plugin outside of its term, and counts those that come after it. Without an
+    /// election it refuses none.
+    pub(crate) fn gated(&self, client: Client, metrics: &Arc<PluginMetrics>) -> Client {
+        if self.0.is_none() {
+            return client;
+        }
         let (election, metrics) = (self.clone(), Arc::clone(metrics));
-        Some(WriteGate::new(move || {
+        client.with_write_gate(WriteGate::new(move || {
             if election.is_leader() {
                 return Ok(());
             }

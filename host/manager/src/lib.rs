@@ -42,7 +42,9 @@ pub use lifecycle::plugin_objects::PluginObjectsOptions;
 pub use manager::{ClusterClient, Clusters, Manager, ManagerOptions, PluginThreads, StartError};
 pub use observe::admin;
 pub use observe::audit::{Audit, AuditError, AuditOptions};
-pub use observe::detail::{CurrentView, GenerationView, InformerView, LimitView, PluginDetail, WatchView};
+pub use observe::detail::{
+    CurrentView, GenerationView, InformerView, LimitView, PluginDetail, RemoteClusterView, WatchView,
+};
 pub use observe::host_events::HostObject;
 pub use observe::metrics::Metrics;
 pub use observe::recent_errors::ErrorView;

@@ -36,6 +36,7 @@ use crate::dispatch::guest::Compiler;
 use crate::dispatch::instance_pool::memory::default_guest_memory;
 use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
 use crate::dispatch::reasons::Reasons;
+use crate::imports::remote_clusters::ClusterTable;
 use crate::lifecycle::component_fetch::ComponentFetcher;
 use crate::lifecycle::component_store::ComponentStore;
 use crate::lifecycle::config_sources::SharedSources;
@@ -203,7 +204,9 @@ impl Manager {
         let PluginThreads { guests, work } = threads;
         let sources = [options.plugins.is_some(), options.objects.is_some()];
         // TLS and bodies of live calls are of a plugin's size: their connections are not those of lists and watches.
-        let Clusters { home, others } = clusters.with_connections_on(&work);
+        let clusters = clusters.with_connections_on(&work);
+        let table = ClusterTable::new(clusters.named());
+        let Clusters { home, others } = clusters;
         let ClusterClient { client, factory } = home;
         metrics.watch_election(&options.election);
         let shards = options.election.shards().cloned();
@@ -256,6 +259,7 @@ impl Manager {
             fetcher,
             client,
             factory,
+            clusters: table,
             work,
             require_service_account: options.require_service_account,
             allowed: options.allowed,

@@ -37,6 +37,7 @@ pub(crate) use self::rules::FakeRules;
 use crate::access::AccessReviews;
 use crate::dispatch::guest::{Compiler, Component};
 use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
+use crate::imports::remote_clusters::ClusterTable;
 use crate::leader_election::LeaderElection;
 use crate::lifecycle::component_source::ComponentSource;
 use crate::lifecycle::config_sources::{ConfigSources, MergedConfig, SharedSources};
@@ -241,6 +242,7 @@ impl TestPlugin {
             reviews,
             client,
             factory,
+            clusters: ClusterTable::default(),
             work: Handle::current(),
             require_service_account: false,
             allowed: AllowLists::default(),

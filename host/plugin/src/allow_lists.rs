@@ -18,8 +18,9 @@ pub struct AllowLists {
     pub service_accounts: Option<Vec<AllowedAccount>>,
     /// The folder below which files of `configFrom` are.
     pub config_files_under: Option<PathBuf>,
-    /// Clusters that a manifest may name beside the home cluster. Without a list those of the plugin directory may name all, and
-    /// Plugins of the cluster none: a namespace of the same name elsewhere may be another tenant's.
+    /// Clusters that a manifest may name beside the home cluster, for runs and as remote ones. Without a list those of the
+    /// plugin directory may name all, and Plugins of the cluster none: a namespace of the same name elsewhere may be another
+    /// tenant's.
     pub clusters: Option<BTreeSet<String>>,
 }
 
@@ -72,8 +73,16 @@ impl AllowLists {
             None if in_directory => return Ok(()),
             allowed => allowed.as_ref().unwrap_or(&nothing),
         };
+        let of_runs = manifest.clusters.iter().enumerate();
+        let of_runs = of_runs.map(|(at, name)| (format!("spec.clusters[{at}]"), name));
+        let remote = manifest.remote_clusters.iter().enumerate().flat_map(|(index, entry)| {
+            let named = entry.clusters.iter().enumerate();
+            named.map(move |(at, name)| (format!("spec.remoteClusters[{index}].clusters[{at}]"), name))
+        });
         let refused = |name: &String| name != HOME_CLUSTER && !allowed.contains(name);
-        let Some(index) = manifest.clusters.iter().position(refused) else { return Ok(()) };
+        let Some((field, name)) = of_runs.chain(remote).find(|(_, name)| refused(name)) else {
+            return Ok(());
+        };
         let flag = match &self.clusters {
             None => "the host runs Plugins of the cluster at home only, without --allow-clusters".to_owned(),
             Some(_) => {
@@ -81,7 +90,7 @@ impl AllowLists {
                 format!("the host runs with --allow-clusters {}", names.join(","))
             }
         };
-        Err(format!("spec.clusters[{index}]: cluster {:?} is not allowed: {flag}", manifest.clusters[index]))
+        Err(format!("{field}: cluster {name:?} is not allowed: {flag}"))
     }
 
     fn check_namespaces(&self, manifest: &Manifest) -> Result<(), String> {
@@ -93,13 +102,20 @@ impl AllowLists {
         let refused = |field: &str, namespace: &str| {
             Err(format!("{field}: namespace {namespace:?} is not allowed: {}", flag()))
         };
-        for (index, rule) in manifest.permissions.iter().enumerate() {
-            let field = format!("spec.permissions[{index}].namespaces");
-            if rule.namespaces.is_empty() {
-                return Err(format!("{field}: cluster-scoped objects are not allowed: {}", flag()));
-            }
-            if let Some(namespace) = rule.namespaces.iter().find(|namespace| !allowed.contains(*namespace)) {
-                return refused(&field, namespace);
+        let remote = manifest.remote_clusters.iter().enumerate();
+        let remote =
+            remote.map(|(at, entry)| (format!("spec.remoteClusters[{at}].permissions"), &*entry.permissions));
+        let here = ("spec.permissions".to_owned(), &*manifest.permissions);
+        for (list, rules) in std::iter::once(here).chain(remote) {
+            for (index, rule) in rules.iter().enumerate() {
+                let field = format!("{list}[{index}].namespaces");
+                if rule.namespaces.is_empty() {
+                    return Err(format!("{field}: cluster-scoped objects are not allowed: {}", flag()));
+                }
+                let foreign = rule.namespaces.iter().find(|namespace| !allowed.contains(*namespace));
+                if let Some(namespace) = foreign {
+                    return refused(&field, namespace);
+                }
             }
         }
         for (index, from) in manifest.config_from.iter().enumerate() {
@@ -224,6 +240,28 @@ mod tests {
             let error = with(&["west"]).check_clusters(&east, in_directory).unwrap_err();
             assert!(error.ends_with("--allow-clusters west"), "{error}");
         }
+    }
+
+    const REMOTE: &str = "{remoteClusters: [{clusters: [home, east], permissions: [
+        {groups: [''], resources: [pods], verbs: [get], namespaces: [a]}]}]}";
+
+    #[test]
+    fn remote_clusters_are_those_of_the_list_too() {
+        let remote = manifest(REMOTE);
+        assert_eq!(AllowLists::default().check_clusters(&remote, true), Ok(()));
+        let error = AllowLists::default().check_clusters(&remote, false).unwrap_err();
+        let words = "spec.remoteClusters[0].clusters[1]: cluster \"east\" is not allowed";
+        assert!(error.starts_with(words), "{error}");
+        let east = AllowLists { clusters: Some(["east".to_owned()].into()), ..AllowLists::default() };
+        assert_eq!(east.check_clusters(&remote, false), Ok(()));
+    }
+
+    #[test]
+    fn permissions_in_remote_clusters_name_only_the_namespaces_of_the_list() {
+        assert_eq!(namespaces(&["a"]).check(&manifest(REMOTE)), Ok(()));
+        let error = namespaces(&["b"]).check(&manifest(REMOTE)).unwrap_err();
+        let words = "spec.remoteClusters[0].permissions[0].namespaces: namespace \"a\" is not allowed";
+        assert!(error.starts_with(words), "{error}");
     }
 
     #[test]

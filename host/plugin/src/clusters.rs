@@ -15,7 +15,7 @@ pub const HOME_CLUSTER: &str = "home";
 /// Stands for the name of the cluster in strings of the configuration.
 const PLACEHOLDER: &str = "$(cluster)";
 
-/// Clusters that a manifest may name: each costs a run, whether the host has it or not.
+/// Clusters that a list of a manifest may name: each costs a run, or a client, whether the host has it or not.
 const MOST_CLUSTERS: usize = 256;
 
 /// The name of the run of a plugin in a cluster.
@@ -40,21 +40,33 @@ pub fn check_cluster_name(name: &str) -> Result<(), String> {
 
 /// Checks `spec.clusters`.
 pub(crate) fn check(names: Vec<Spanned<String>>) -> Result<Vec<String>, ManifestError> {
-    let field = |index: usize| format!("spec.clusters[{index}]");
-    for (index, name) in names.iter().enumerate() {
+    check_names(
+        "spec.clusters",
+        names.iter().enumerate().map(|(at, name)| (format!("spec.clusters[{at}]"), name)),
+    )?;
+    Ok(names.into_iter().map(|name| name.value).collect())
+}
+
+/// Checks the names of clusters in a list of the manifest, each with its field.
+pub(crate) fn check_names<'a>(
+    list: &str,
+    names: impl Iterator<Item = (String, &'a Spanned<String>)>,
+) -> Result<(), ManifestError> {
+    let names: Vec<_> = names.collect();
+    for (index, (field, name)) in names.iter().enumerate() {
         let text = &name.value;
         if index >= MOST_CLUSTERS {
             let reason = format!("there are {} names, and there may be {MOST_CLUSTERS}", names.len());
-            return Err(refused(name, "spec.clusters", reason, "write a second manifest for the others"));
+            return Err(refused(name, list, reason, "write a second manifest for the others"));
         }
         if !is_dns_label(text) {
-            return Err(refused(name, &field(index), format!("{text:?} is not a DNS label"), DNS_LABEL));
+            return Err(refused(name, field, format!("{text:?} is not a DNS label"), DNS_LABEL));
         }
-        if names[..index].iter().any(|before| before.value == *text) {
-            return Err(refused(name, &field(index), format!("{text:?} is there twice"), "name it once"));
+        if names[..index].iter().any(|(_, before)| before.value == *text) {
+            return Err(refused(name, field, format!("{text:?} is there twice"), "name it once"));
         }
     }
-    Ok(names.into_iter().map(|name| name.value).collect())
+    Ok(())
 }
 
 /// Puts the name of the cluster in the place of `$(cluster)`, in all strings of a value that are not keys.

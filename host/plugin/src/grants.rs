@@ -65,6 +65,8 @@ pub struct Missing {
     resource: String,
     place: Option<String>,
     name: Option<String>,
+    /// The remote cluster of the access; none for that of the run.
+    cluster: Option<String>,
 }
 
 /// The namespaces in which an access is granted.
@@ -88,7 +90,13 @@ impl Grants {
     /// The permissions under the rules of a manifest. Without rules nothing is granted.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
-        Self { rules: rules.into() }
+        Self::shared(rules.into())
+    }
+
+    /// As [`new`](Self::new), of rules that others have as well.
+    #[must_use]
+    pub fn shared(rules: Arc<[Rule]>) -> Self {
+        Self { rules }
     }
 
     /// The rules.
@@ -269,10 +277,17 @@ impl Missing {
                 Place::AllNamespaces => Some(EVERY.to_owned()),
             },
             name: access.name.map(str::to_owned),
+            cluster: None,
         }
     }
 
-    /// The line to add to the manifest's `permissions`.
+    /// The same access in a remote cluster.
+    #[must_use]
+    pub fn in_remote_cluster(self, name: &str) -> Self {
+        Self { cluster: Some(name.to_owned()), ..self }
+    }
+
+    /// The line to add to the `permissions` of the manifest, or of the remote cluster there.
     #[must_use]
     pub fn grant(&self) -> String {
         let namespaces =
@@ -299,7 +314,15 @@ impl fmt::Display for Missing {
             Some(EVERY) => f.write_str(" in all namespaces")?,
             Some(namespace) => write!(f, " in namespace {namespace:?}")?,
         }
-        write!(f, "; to grant it, add to spec.permissions of the plugin's manifest: {}", self.grant())
+        match &self.cluster {
+            None => f.write_str("; to grant it, add to spec.permissions of the plugin's manifest: ")?,
+            Some(cluster) => write!(
+                f,
+                " of cluster {cluster:?}; to grant it, add to the permissions of cluster {cluster:?} in spec.remoteClusters of \
+                 the plugin's manifest: "
+            )?,
+        }
+        f.write_str(&self.grant())
     }
 }
 
@@ -434,6 +457,14 @@ mod tests {
                  to grant it, add to spec.permissions of the plugin's manifest: {line}"
             )
         );
+    }
+
+    #[test]
+    fn what_is_missing_in_a_remote_cluster_names_the_cluster_and_its_list() {
+        let missing = Grants::default().check(&GET_POD).unwrap_err().in_remote_cluster("east").to_string();
+        let words = "no permission to get pods \"p\" in namespace \"a\" of cluster \"east\"; to grant it, add to the \
+                     permissions of cluster \"east\" in spec.remoteClusters of the plugin's manifest: - { groups";
+        assert!(missing.starts_with(words), "{missing}");
     }
 
     /// Adding the reported missing grant satisfies the check.

@@ -9,6 +9,7 @@
 mod config_from;
 mod error;
 mod object;
+mod remote_clusters;
 mod source;
 
 use std::fmt;
@@ -21,6 +22,8 @@ use serde_saphyr::Spanned;
 use self::config_from::ConfigFromText;
 pub use self::config_from::{ConfigFrom, ObjectReference};
 pub use self::error::{ManifestError, Position};
+pub use self::remote_clusters::RemoteClusters;
+use self::remote_clusters::RemoteClustersText;
 use self::source::{Home, SourceText};
 pub use self::source::{ObjectEntry, OciComponent, RemoteComponent, Source};
 use crate::clusters;
@@ -44,8 +47,10 @@ pub struct Manifest {
     pub config_from: Vec<ConfigFrom>,
     /// The ServiceAccount of live calls; the host's own identity when absent.
     pub service_account: Option<NamespacedName>,
-    /// The granted permissions. Everything else is denied.
+    /// The granted permissions, in the cluster of each run. Everything else is denied.
     pub permissions: Vec<Rule>,
+    /// Other clusters that each run may access with live calls, and the permissions there.
+    pub remote_clusters: Vec<RemoteClusters>,
     /// The hosts that the plugin may call over HTTP.
     pub outgoing_hosts: OutgoingHosts,
     /// Treatment of the keys when a new generation replaces the plugin.
@@ -121,6 +126,7 @@ struct Spec {
     config_from: Option<Vec<Spanned<ConfigFromText>>>,
     service_account: Option<Spanned<NamespacedName>>,
     permissions: Option<Vec<Spanned<Rule>>>,
+    remote_clusters: Option<Vec<Spanned<RemoteClustersText>>>,
     outgoing_hosts: Option<Vec<Spanned<String>>>,
     on_reload: Option<OnReload>,
     limits: Option<AskedLimits>,
@@ -154,13 +160,9 @@ impl Manifest {
             config: spec.config.unwrap_or_default(),
             config_from: config_from::check(spec.config_from.unwrap_or_default())?,
             service_account: spec.service_account.map(service_account).transpose()?,
-            permissions: each(spec.permissions, |index, rule| {
-                rule.value.check().map(|()| rule.value.clone()).map_err(|error| {
-                    let field = format!("spec.permissions[{index}].{}", error.field);
-                    refused(rule, &field, error.reason, error.remedy)
-                })
-            })?,
-            outgoing_hosts: each(spec.outgoing_hosts, |index, entry| {
+            permissions: rules("spec.permissions", &spec.permissions.unwrap_or_default())?,
+            remote_clusters: remote_clusters::check(spec.remote_clusters.unwrap_or_default())?,
+            outgoing_hosts: each(&spec.outgoing_hosts.unwrap_or_default(), |index, entry| {
                 entry.value.parse::<OutgoingHost>().map_err(|error| {
                     let field = format!("spec.outgoingHosts[{index}]");
                     refused(entry, &field, error.to_string(), OutgoingHostError::REMEDY)
@@ -206,6 +208,7 @@ impl Manifest {
             config_from: Vec::new(),
             service_account: None,
             permissions: Vec::new(),
+            remote_clusters: Vec::new(),
             outgoing_hosts: OutgoingHosts::default(),
             on_reload: OnReload::default(),
             limits: ceilings.defaults(),
@@ -242,6 +245,7 @@ impl fmt::Debug for Manifest {
             .field("config_from", &self.config_from)
             .field("service_account", &self.service_account)
             .field("permissions", &self.permissions)
+            .field("remote_clusters", &self.remote_clusters)
             .field("outgoing_hosts", &self.outgoing_hosts)
             .field("on_reload", &self.on_reload)
             .field("limits", &self.limits)
@@ -293,11 +297,19 @@ pub(crate) fn is_dns_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
+/// Checks the rules of a list, which is in this field.
+fn rules(field: &str, list: &[Spanned<Rule>]) -> Result<Vec<Rule>, ManifestError> {
+    each(list, |index, rule| {
+        rule.value.check().map(|()| rule.value.clone()).map_err(|error| {
+            refused(rule, &format!("{field}[{index}].{}", error.field), error.reason, error.remedy)
+        })
+    })
+}
+
 fn each<T, U>(
-    list: Option<Vec<T>>,
+    list: &[T],
     mut check: impl FnMut(usize, &T) -> Result<U, ManifestError>,
 ) -> Result<Vec<U>, ManifestError> {
-    let list = list.unwrap_or_default();
     // Without room to spare: it is kept for the life of the plugin.
     let mut checked = Vec::with_capacity(list.len());
     for (index, entry) in list.iter().enumerate() {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use pilothouse_plugin::Limits;
+use pilothouse_plugin::{HOME_CLUSTER, Limits};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -57,6 +57,9 @@ pub(crate) struct InstanceLine {
     pub(crate) world: String,
     pub(crate) contract: String,
     pub(crate) limits: LimitsLine,
+    /// The names of the clusters that the plugin accesses, by their numbers.
+    #[serde(default = "home")]
+    pub(crate) clusters: Vec<String>,
     /// The configuration, as a body.
     pub(crate) config: Value,
     /// The least level of a log line that is written; none: no line is.
@@ -168,6 +171,11 @@ pub(crate) struct Import {
 pub(crate) struct EndLine {
     pub(crate) reason: String,
     pub(crate) kept: u64,
+}
+
+/// The clusters of an instance that was recorded before there were others.
+fn home() -> Vec<String> {
+    vec![HOME_CLUSTER.to_owned()]
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]

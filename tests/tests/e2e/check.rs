@@ -37,7 +37,7 @@ fn a_component_is_described_with_what_it_asks_for_and_what_it_costs() -> Result<
     let checked = check(dir.path(), &["p.wasm"])?;
     ensure!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
     for line in [
-        "contract:       0.2.0, world reconciler",
+        "contract:       0.2.1, world reconciler",
         "exports:        descriptor, reconcile",
         "import:         client: live calls",
         "component:      p.wasm, ",
@@ -53,7 +53,7 @@ fn a_component_is_described_with_what_it_asks_for_and_what_it_costs() -> Result<
 
     let checked = check(dir.path(), &["p.yaml", "-o", "json"])?;
     let report: Value = serde_json::from_str(&checked.stdout)?;
-    ensure!(report["world"] == "reconciler" && report["contract"] == "0.2.0", "{report}");
+    ensure!(report["world"] == "reconciler" && report["contract"] == "0.2.1", "{report}");
     ensure!(report["description"]["name"] == "pods-per-node", "{report}");
     for field in ["componentBytes", "machineCodeBytes", "compileSeconds"] {
         ensure!(report[field].as_f64().is_some_and(|number| number > 0.0), "{field} of {report}");

@@ -1,5 +1,5 @@
 //! Several clusters: a plugin runs once in each of its clusters, reads and writes there, and a cluster that is away holds up its
-//! own run and nothing else.
+//! own run and nothing else. A run accesses other clusters with live calls, as the manifest says for each.
 
 use anyhow::{Context, Result, ensure};
 use pilothouse_testkit::poll::SOON;
@@ -30,6 +30,13 @@ fn objects(plane: &ControlPlane, name: &str) -> Result<Cluster> {
     cluster.namespace(NAMESPACE)?;
     cluster.config_map(NAMESPACE, &format!("target-{name}"))?;
     Ok(cluster)
+}
+
+/// A host at home that knows the other cluster as `east`.
+fn options(home: &ControlPlane, east: &ControlPlane) -> HostOptions {
+    let kubeconfig = east.kubeconfig().display().to_string();
+    let args = ["--clusters", "east=pilothouse-dev", "--clusters-kubeconfig", &kubeconfig];
+    HostOptions { args: args.map(str::to_owned).into(), ..HostOptions::new(home.kubeconfig()) }
 }
 
 /// Waits until a run has ended a call for this object.
@@ -68,11 +75,7 @@ fn a_run_reads_and_writes_its_cluster_and_one_that_is_away_holds_up_its_own_run_
         let [home, east] = [(); 2].map(|()| ControlPlane::start(Options::on(server)));
         let (home, east) = (home?, east?);
         let (at_home, in_east) = (objects(&home, "home")?, objects(&east, "east")?);
-        let mut options = HostOptions::new(home.kubeconfig());
-        let kubeconfig = east.kubeconfig().display().to_string();
-        options.args = ["--clusters", "east=pilothouse-dev", "--clusters-kubeconfig", &kubeconfig]
-            .map(str::to_owned)
-            .into();
+        let options = options(&home, &east);
         let host = Host::start(options.clone())?;
         install(&host)?;
         for run in ["probe", "probe@east"] {
@@ -113,5 +116,56 @@ fn a_run_reads_and_writes_its_cluster_and_one_that_is_away_holds_up_its_own_run_
             wait_up(host, true)?;
         }
         Ok(())
+    })
+}
+
+/// The probe at home, which writes to an object that exists in east alone. It has these verbs there.
+fn install_remote(host: &Host, verbs: &[&str]) -> Result<()> {
+    let rule =
+        json!({"groups": [""], "resources": ["configmaps"], "verbs": verbs, "namespaces": [NAMESPACE]});
+    let manifest = Manifest::new("probe")
+        .with("remoteClusters", json!([{"clusters": ["east"], "permissions": [rule]}]))
+        .reads(&["configmaps"], NAMESPACE)
+        .grant(&["configmaps"], &["patch"], &[NAMESPACE])
+        .config(json!({
+            "mode": "write", "namespaces": [NAMESPACE], "onlyPrefix": "go", "targetKind": "v1/ConfigMap",
+            "targetKey": format!("{NAMESPACE}/target-east"), "remoteCluster": "east",
+        }));
+    host.install("probe", &guests::wasm("probe")?, Some(&manifest.to_string()))
+}
+
+/// Waits until a call of the probe has failed with these words.
+fn wait_failed(host: &Host, words: &str) -> Result<()> {
+    host.wait_for(&format!("an error with {words:?}"), SOON, || {
+        let detail: Value = serde_json::from_str(&host.get("/plugins/probe")?.ok()?)?;
+        let errors = detail["errors"].as_array().context("errors")?;
+        let mut messages = errors.iter().filter_map(|error| error["message"].as_str());
+        anyhow::Ok(messages.any(|message| message.contains(words)))
+    })
+}
+
+#[test]
+fn a_run_writes_to_a_remote_cluster_what_the_manifest_grants_there() -> Result<()> {
+    Server::Development.test(|server| {
+        let [home, east] = [(); 2].map(|()| ControlPlane::start(Options::on(server)));
+        let (home, east) = (home?, east?);
+        let (at_home, in_east) = (objects(&home, "home")?, objects(&east, "east")?);
+        let host = Host::start(options(&home, &east))?;
+        install_remote(&host, &["get"])?;
+        plugins::wait_running(&host, "probe")?;
+        at_home.config_map(NAMESPACE, "go-1")?;
+        // What the manifest grants at home does not hold there.
+        wait_failed(&host, "permissions of cluster \"east\" in spec.remoteClusters")?;
+
+        // A new generation reconciles every key again.
+        install_remote(&host, &["patch"])?;
+        wait_written(&host, &in_east, "east")?;
+        ensure!(plugins::status(&host, "probe@east").is_err(), "it runs at home alone");
+
+        east.stop_apiserver(Signal::KILL)?;
+        at_home.config_map(NAMESPACE, "go-2")?;
+        wait_failed(&host, "cluster \"east\": the API server refuses connections")?;
+        wait_ready(&host)?;
+        wait_up(&host, false)
     })
 }

@@ -20,6 +20,7 @@ use super::{CallOptions, Called, Declaration, EventParts, MetricUse, Page, Patch
 
 /// The host behind a native [`Context`](crate::Context).
 pub(crate) trait NativeHost {
+    fn clusters(&self) -> Vec<String>;
     fn cache_get(&self, cluster: u32, kind: &Kind, namespace: &str, name: &str) -> Refused<Option<Object>>;
     fn cache_get_many(&self, cluster: u32, kind: &Kind, keys: &[Key]) -> Refused<Vec<Option<Object>>>;
     fn cache_list(&self, cluster: u32, kind: &Kind, query: &Query) -> Refused<Cursor>;

@@ -67,6 +67,10 @@ fn place_of(handles: &mut Vec<KindHandle>, cluster: u32, kind: &Kind) -> Refused
 pub(crate) struct Host;
 
 impl Host {
+    pub(crate) fn clusters(&self) -> Vec<String> {
+        kinds::clusters()
+    }
+
     pub(crate) fn cache_get(
         &self,
         cluster: u32,

@@ -37,13 +37,6 @@ pub(super) fn place_of_all<'a>(server: &Server, kind: &Kind, namespace: &'a str)
     }
 }
 
-pub(super) fn check_cluster(cluster: u32) -> Refused<()> {
-    match cluster {
-        0 => Ok(()),
-        other => Err(refusal(raw::RefusalReason::Unsupported, format!("this host has no cluster {other}"))),
-    }
-}
-
 pub(super) fn check_key(key: &Key) -> Refused<()> {
     let is_part =
         |part: &str| part.len() <= 253 && !part.contains('/') && !part.contains(char::is_whitespace);

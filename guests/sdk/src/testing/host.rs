@@ -5,7 +5,8 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::World;
-use super::checks::{check_cluster, check_key, invalid, place, place_of_all, refusal};
+use super::checks::{check_key, invalid, place, place_of_all, refusal};
+use super::clusters::check_cluster;
 use super::grants::{self, Access, Place};
 use super::records::{RecordedEvent, Write};
 use super::selector::{self, Selector};
@@ -118,8 +119,8 @@ fn key_in(body: &Value) -> Key {
     Key::namespaced(text("namespace"), text("name"))
 }
 
-fn live(value: Rc<Value>) -> Object {
-    Object::new(value, false)
+fn live(value: Rc<Value>, cluster: u32) -> Object {
+    Object::new(value, false).in_cluster(cluster)
 }
 
 fn called(check: Refused<()>) -> Called<()> {
@@ -127,15 +128,19 @@ fn called(check: Refused<()>) -> Called<()> {
 }
 
 impl NativeHost for World {
+    fn clusters(&self) -> Vec<String> {
+        self.cluster_names()
+    }
+
     fn cache_get(&self, cluster: u32, kind: &Kind, namespace: &str, name: &str) -> Refused<Option<Object>> {
-        check_cluster(cluster)?;
+        self.check_cached(cluster, kind)?;
         let key = Key::namespaced(namespace, name);
         check_key(&key)?;
         self.state().cache_get(kind, &key)
     }
 
     fn cache_get_many(&self, cluster: u32, kind: &Kind, keys: &[Key]) -> Refused<Vec<Option<Object>>> {
-        check_cluster(cluster)?;
+        self.check_cached(cluster, kind)?;
         if keys.len() > KEYS {
             let message = format!("{} keys in one call, more than {KEYS} (limits.pageObjects)", keys.len());
             return Err(refusal(raw::RefusalReason::OverLimit, message));
@@ -145,19 +150,19 @@ impl NativeHost for World {
     }
 
     fn cache_list(&self, cluster: u32, kind: &Kind, query: &Query) -> Refused<Cursor> {
-        check_cluster(cluster)?;
+        self.check_cached(cluster, kind)?;
         let state = self.state();
         let objects = state.select(kind, query)?;
         Ok(Cursor::new(objects.into_iter().map(|(_, object)| state.cached(kind, object))))
     }
 
     fn cache_count(&self, cluster: u32, kind: &Kind, query: &Query) -> Refused<u64> {
-        check_cluster(cluster)?;
+        self.check_cached(cluster, kind)?;
         Ok(self.state().select(kind, query)?.len() as u64)
     }
 
     fn cache_index_values(&self, cluster: u32, kind: &Kind, index: &str) -> Refused<Values> {
-        check_cluster(cluster)?;
+        self.check_cached(cluster, kind)?;
         let state = self.state();
         state.check_list(kind, "")?;
         if !state.described.has_index(kind, index) {
@@ -178,25 +183,25 @@ impl NativeHost for World {
     }
 
     fn client_get(&self, cluster: u32, kind: &Kind, key: &Key, options: &CallOptions<'_>) -> Called<Object> {
-        called(check_cluster(cluster).and_then(|()| check_key(key)))?;
+        let world = called(self.accessed(cluster).and_then(|world| check_key(key).map(|()| world)))?;
         let subresource = options.subresource.unwrap_or_default();
-        self.begin(Verb::Get, kind, subresource, place(&key.namespace), &key.name)?;
-        let object = self.state().server.get(kind, key).map_err(raw::ClientError::Api)?;
+        world.begin(Verb::Get, kind, subresource, place(&key.namespace), &key.name)?;
+        let object = world.state().server.get(kind, key).map_err(raw::ClientError::Api)?;
         if subresource != "scale" {
-            return Ok(live(object));
+            return Ok(live(object, cluster));
         }
         let scale = json!({
             "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": object["metadata"],
             "spec": {"replicas": object["spec"]["replicas"]}, "status": {"replicas": object["status"]["replicas"]},
         });
-        Ok(live(Rc::new(scale)))
+        Ok(live(Rc::new(scale), cluster))
     }
 
     fn client_list(&self, cluster: u32, kind: &Kind, options: &CallOptions<'_>) -> Called<Page> {
-        called(check_cluster(cluster))?;
+        let world = called(self.accessed(cluster))?;
         let namespace = options.namespace.unwrap_or_default();
-        let at = place_of_all(&self.state().server, kind, namespace);
-        self.begin(Verb::List, kind, "", at, "")?;
+        let at = place_of_all(&world.state().server, kind, namespace);
+        world.begin(Verb::List, kind, "", at, "")?;
         let labels = Selector::parse(options.label_selector.unwrap_or_default())
             .map_err(|error| raw::ClientError::Api(status(400, "BadRequest", error)))?;
         let fields = options.field_selector.unwrap_or_default();
@@ -205,7 +210,7 @@ impl NativeHost for World {
         let first: usize = options.continue_token.unwrap_or("0").parse().map_err(|_| {
             raw::ClientError::Api(status(410, "Expired", "the continue token is not one of this list"))
         })?;
-        let state = self.state();
+        let state = world.state();
         let matches = |object: &&Rc<Value>| {
             (namespace.is_empty() || object["metadata"]["namespace"] == namespace)
                 && labels.matches(object)
@@ -214,7 +219,7 @@ impl NativeHost for World {
         let all: Vec<&Rc<Value>> = state.server.all(kind).filter(matches).collect();
         let size = options.limit.map_or(PAGE, |limit| (limit as usize).clamp(1, PAGE));
         let items: Vec<Object> =
-            all.iter().skip(first).take(size).map(|object| live(Rc::clone(object))).collect();
+            all.iter().skip(first).take(size).map(|object| live(Rc::clone(object), cluster)).collect();
         let next = first + items.len();
         let is_last = next >= all.len();
         Ok(Page {
@@ -232,7 +237,7 @@ impl NativeHost for World {
         body: &[u8],
         options: &CallOptions<'_>,
     ) -> Called<Object> {
-        called(check_cluster(cluster))?;
+        let world = called(self.accessed(cluster))?;
         let body = parse_body(body)?;
         let (key, subresource) = match (options.name, options.subresource) {
             (Some(key), Some(subresource)) => (key.clone(), subresource),
@@ -242,13 +247,15 @@ impl NativeHost for World {
                 return Err(raw::ClientError::Refused(invalid(message)));
             }
         };
-        self.begin(Verb::Create, kind, subresource, place(&key.namespace), &key.name)?;
-        self.note(Verb::Create, kind, &key, &body, options);
+        world.begin(Verb::Create, kind, subresource, place(&key.namespace), &key.name)?;
+        world.note(Verb::Create, kind, &key, &body, options);
         if !subresource.is_empty() {
-            return Ok(live(Rc::new(self.create_subresource(kind, &key, subresource, &body)?)));
+            return Ok(live(Rc::new(world.create_subresource(kind, &key, subresource, &body)?), cluster));
         }
-        let manager = self.manager(options);
-        self.write(|server| server.create(kind, body, &manager, false, options.dry_run)).map(live)
+        let manager = world.manager(options);
+        world
+            .write(|server| server.create(kind, body, &manager, false, options.dry_run))
+            .map(|value| live(value, cluster))
     }
 
     fn client_update(
@@ -258,16 +265,18 @@ impl NativeHost for World {
         body: &[u8],
         options: &CallOptions<'_>,
     ) -> Called<Object> {
-        called(check_cluster(cluster))?;
+        let world = called(self.accessed(cluster))?;
         let body = parse_body(body)?;
         let key = key_in(&body);
         called(check_key(&key))?;
         let subresource = options.subresource.unwrap_or_default();
-        self.begin(Verb::Update, kind, subresource, place(&key.namespace), &key.name)?;
-        self.note(Verb::Update, kind, &key, &body, options);
+        world.begin(Verb::Update, kind, subresource, place(&key.namespace), &key.name)?;
+        world.note(Verb::Update, kind, &key, &body, options);
         let part = if subresource.is_empty() { Part::Spec } else { Part::Status };
-        let manager = self.manager(options);
-        self.write(|server| server.update(kind, body, &manager, part, options.dry_run)).map(live)
+        let manager = world.manager(options);
+        world
+            .write(|server| server.update(kind, body, &manager, part, options.dry_run))
+            .map(|value| live(value, cluster))
     }
 
     fn client_patch(
@@ -279,24 +288,26 @@ impl NativeHost for World {
         body: &[u8],
         options: &CallOptions<'_>,
     ) -> Called<Object> {
-        called(check_cluster(cluster).and_then(|()| check_key(key)))?;
+        let world = called(self.accessed(cluster).and_then(|world| check_key(key).map(|()| world)))?;
         let body = parse_body(body)?;
         let (subresource, at) = (options.subresource.unwrap_or_default(), place(&key.namespace));
-        self.begin(Verb::Patch, kind, subresource, at, &key.name)?;
+        world.begin(Verb::Patch, kind, subresource, at, &key.name)?;
         if patch == PatchKind::Apply {
             // An apply creates a missing object.
-            self.state().check_call(Verb::Create, kind, subresource, at, &key.name)?;
+            world.state().check_call(Verb::Create, kind, subresource, at, &key.name)?;
         }
-        self.note(Verb::Patch, kind, key, &body, options);
-        let manager = self.manager(options);
+        world.note(Verb::Patch, kind, key, &body, options);
+        let manager = world.manager(options);
         if subresource == "scale" {
             let patch = json!({"spec": {"replicas": body["spec"]["replicas"]}});
             let whole = CallOptions { subresource: None, ..*options };
-            return self
+            return world
                 .write(|server| server.patch(kind, key, PatchKind::Merge, &patch, &manager, &whole))
-                .map(live);
+                .map(|value| live(value, cluster));
         }
-        self.write(|server| server.patch(kind, key, patch, &body, &manager, options)).map(live)
+        world
+            .write(|server| server.patch(kind, key, patch, &body, &manager, options))
+            .map(|value| live(value, cluster))
     }
 
     fn client_delete(
@@ -306,23 +317,23 @@ impl NativeHost for World {
         key: &Key,
         options: &CallOptions<'_>,
     ) -> Called<Option<Object>> {
-        called(check_cluster(cluster).and_then(|()| check_key(key)))?;
-        self.begin(Verb::Delete, kind, "", place(&key.namespace), &key.name)?;
-        self.note(Verb::Delete, kind, key, &Value::Null, options);
-        Ok(self.write(|server| server.delete(kind, key, options))?.map(live))
+        let world = called(self.accessed(cluster).and_then(|world| check_key(key).map(|()| world)))?;
+        world.begin(Verb::Delete, kind, "", place(&key.namespace), &key.name)?;
+        world.note(Verb::Delete, kind, key, &Value::Null, options);
+        Ok(world.write(|server| server.delete(kind, key, options))?.map(|value| live(value, cluster)))
     }
 
     fn client_delete_collection(&self, cluster: u32, kind: &Kind, options: &CallOptions<'_>) -> Called<()> {
-        called(check_cluster(cluster))?;
+        let world = called(self.accessed(cluster))?;
         let namespace = options.namespace.unwrap_or_default();
-        let at = place_of_all(&self.state().server, kind, namespace);
-        self.begin(Verb::DeleteCollection, kind, "", at, "")?;
+        let at = place_of_all(&world.state().server, kind, namespace);
+        world.begin(Verb::DeleteCollection, kind, "", at, "")?;
         let collection = Key::namespaced(namespace, "");
-        self.note(Verb::DeleteCollection, kind, &collection, &Value::Null, options);
+        world.note(Verb::DeleteCollection, kind, &collection, &Value::Null, options);
         let labels = Selector::parse(options.label_selector.unwrap_or_default())
             .map_err(|error| raw::ClientError::Api(status(400, "BadRequest", error)))?;
         let fields = options.field_selector.unwrap_or_default();
-        self.write(|server| {
+        world.write(|server| {
             let matches = |object: &&Rc<Value>| {
                 (namespace.is_empty() || object["metadata"]["namespace"] == namespace)
                     && labels.matches(object)
@@ -334,10 +345,10 @@ impl NativeHost for World {
     }
 
     fn pod_log(&self, cluster: u32, key: &Key, options: &CallOptions<'_>) -> Called<Vec<u8>> {
-        called(check_cluster(cluster).and_then(|()| check_key(key)))?;
+        let world = called(self.accessed(cluster).and_then(|world| check_key(key).map(|()| world)))?;
         let kind = Kind::core("v1", "Pod");
-        self.begin(Verb::Get, &kind, "log", place(&key.namespace), &key.name)?;
-        let state = self.state();
+        world.begin(Verb::Get, &kind, "log", place(&key.namespace), &key.name)?;
+        let state = world.state();
         state.server.get(&kind, key).map_err(raw::ClientError::Api)?;
         let log = state.logs.get(key).cloned().unwrap_or_default();
         let Some(lines) = options.tail_lines else { return Ok(log) };
@@ -346,8 +357,8 @@ impl NativeHost for World {
     }
 
     fn may(&self, cluster: u32, kind: &Kind, verb: &str, subresource: &str, key: &Key) -> Called<bool> {
-        called(check_cluster(cluster))?;
-        let state = self.state();
+        let world = called(self.accessed(cluster))?;
+        let state = world.state();
         let plural = state.server.info(kind).plural;
         let resource = if subresource.is_empty() { plural } else { format!("{plural}/{subresource}") };
         let place = place_of_all(&state.server, kind, &key.namespace);
@@ -403,6 +414,11 @@ impl NativeHost for World {
 
     fn record_event(&self, cluster: u32, parts: &EventParts<'_>) -> Refused<()> {
         check_cluster(cluster)?;
+        for target in [Some(parts.about), parts.related].into_iter().flatten() {
+            if let Target::Object(object) = target {
+                check_cluster(object.cluster())?;
+            }
+        }
         let named = |target: &Target<'_>| match target {
             Target::Object(object) => (kind_of(object.value()), Key::from(object.key()), object.uid()),
             Target::Key { kind, key, uid } => {

@@ -74,6 +74,7 @@
 //! `pilothouse dev` and `pilothouse test` run the component on a server that does these things.
 
 mod checks;
+mod clusters;
 mod descriptor;
 mod fields;
 mod grants;

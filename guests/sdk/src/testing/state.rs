@@ -82,6 +82,8 @@ pub(super) struct State {
     pub(super) http: Option<HttpServer>,
     pub(super) logs: BTreeMap<Key, Vec<u8>>,
     pub(super) lines: Rc<RefCell<Vec<Line>>>,
+    /// By name, in the order of their numbers.
+    pub(super) remote_clusters: Vec<(String, World)>,
 }
 
 impl State {

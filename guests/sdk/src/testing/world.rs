@@ -99,6 +99,7 @@ impl World {
             http: None,
             logs: BTreeMap::new(),
             lines,
+            remote_clusters: Vec::new(),
         })))
     }
 
@@ -143,7 +144,9 @@ impl World {
 
     /// Moves the clock. It begins at 2026-01-01T00:00:00Z and stands still otherwise.
     pub fn advance(&self, time: Duration) {
-        self.state().server.now += milliseconds(time);
+        let mut state = self.state();
+        state.server.now += milliseconds(time);
+        state.remote_clusters.iter().for_each(|(_, remote)| remote.advance(time));
     }
 
     /// The time.

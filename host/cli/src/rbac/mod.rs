@@ -55,7 +55,8 @@ pub(crate) struct Rbac {
     /// Namespaces whose Plugins (plugins.pilothouse.dev) the host runs as well, as for `run`
     #[arg(long, value_name = "NAMESPACES", value_delimiter = ',', value_parser = plugin_objects::namespace)]
     plugins_from_cluster: Vec<String>,
-    /// Name of another cluster (run --clusters) whose permissions are printed, in place of those in the home cluster
+    /// Name of another cluster (run --clusters) whose permissions are printed, in place of those in the home cluster: of plugins
+    /// that run there, and of live calls from elsewhere (spec.remoteClusters)
     #[arg(long, value_name = "NAME", default_value = HOME_CLUSTER, hide_default_value = true, value_parser = cluster)]
     cluster: String,
     /// Namespace of the host's ServiceAccount and Pod
@@ -131,9 +132,11 @@ impl Rbac {
                     true if is_home => needs::of_plugin(&plugin, &mut rights),
                     true => needs::of_run(&plugin, &mut rights),
                     false if is_home => needs::of_config_sources(&plugin.manifest, &mut rights),
-                    false => continue,
+                    false => Ok(()),
                 };
-                added.context(path)?;
+                added
+                    .and_then(|()| needs::of_remote_cluster(&plugin, &cluster, &mut rights))
+                    .context(path)?;
             }
         }
         print(&manifest::yaml(&host, &rights))

@@ -1,5 +1,5 @@
 //! [`of_plugin`] and [`of_host`]: the rights that a host needs for a plugin, and those that it needs for itself; [`of_run`]: those
-//! for a plugin in another cluster than home.
+//! for a plugin in another cluster than home; [`of_remote_cluster`]: those for its live calls to a cluster from elsewhere.
 //!
 //! What the host does with its own identity: it lists and watches for all plugins, and makes the live calls of plugins without
 //! a ServiceAccount. Those of a plugin with one are made by impersonation, so the account needs the rights.
@@ -89,18 +89,12 @@ pub(crate) fn of_run(plugin: &Plugin, rights: &mut Rights) -> Result<()> {
     }
     match &manifest.service_account {
         Some(account) => {
-            let reason = format!("{name}, spec.serviceAccount");
-            let right =
-                within(&account.namespace, "", "serviceaccounts", Some(&account.name), Verb::Impersonate);
-            rights.add(right, &reason)?;
-            for group in account.service_account_groups() {
-                rights.add(cluster("", "groups", Some(&group), Verb::Impersonate), &reason)?;
-            }
-            rights.add(access_reviews(), &reason)?;
+            add_impersonation(name, account, rights)?;
+            rights.add(access_reviews(), &format!("{name}, spec.serviceAccount"))?;
         }
         None => {
             if interfaces.imports_of_contract("client") {
-                add_live_calls(manifest, rights)?;
+                add_live_calls(name, "spec.permissions", &manifest.permissions, rights)?;
             }
             if interfaces.imports_of_contract("events") {
                 add_events(manifest, rights)?;
@@ -108,6 +102,25 @@ pub(crate) fn of_run(plugin: &Plugin, rights: &mut Rights) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Adds the rights that a host needs in a cluster that runs of a plugin elsewhere access with live calls.
+///
+/// # Errors
+/// As [`of_plugin`].
+pub(crate) fn of_remote_cluster(plugin: &Plugin, cluster: &str, rights: &mut Rights) -> Result<()> {
+    let Plugin { manifest, interfaces, .. } = plugin;
+    let Some(rules) = manifest.remote_permissions(cluster) else { return Ok(()) };
+    if !interfaces.imports_of_contract("client") {
+        return Ok(());
+    }
+    match &manifest.service_account {
+        Some(account) => add_impersonation(&manifest.name, account, rights),
+        None => {
+            let list = format!("spec.remoteClusters, permissions in {cluster}");
+            add_live_calls(&manifest.name, &list, rules, rights)
+        }
+    }
 }
 
 /// Adds the rights for the objects of `spec.configFrom`, which are in the home cluster wherever the plugin runs.
@@ -251,7 +264,8 @@ fn add_all_reads(manifest: &Manifest, kind: Option<&Gvk>, rights: &mut Rights) -
                 for verb in
                     [Verb::List, Verb::Watch].into_iter().filter(|verb| has(&rule.verbs, verb.as_str()))
                 {
-                    add_everywhere((number, rule), group, resource, verb, &manifest.name, rights)?;
+                    let granted = Granted { list: "spec.permissions", number, rule };
+                    add_everywhere(&granted, group, resource, verb, &manifest.name, rights)?;
                 }
             }
         }
@@ -259,22 +273,33 @@ fn add_all_reads(manifest: &Manifest, kind: Option<&Gvk>, rights: &mut Rights) -
     Ok(())
 }
 
-/// The live calls of a plugin that makes them as the host.
-fn add_live_calls(manifest: &Manifest, rights: &mut Rights) -> Result<()> {
-    for (number, rule) in manifest.permissions.iter().enumerate() {
+/// The rights to act as the account of a plugin.
+fn add_impersonation(name: &str, account: &NamespacedName, rights: &mut Rights) -> Result<()> {
+    let reason = format!("{name}, spec.serviceAccount");
+    let right = within(&account.namespace, "", "serviceaccounts", Some(&account.name), Verb::Impersonate);
+    rights.add(right, &reason)?;
+    for group in account.service_account_groups() {
+        rights.add(cluster("", "groups", Some(&group), Verb::Impersonate), &reason)?;
+    }
+    Ok(())
+}
+
+/// The live calls of a plugin that makes them as the host, under the rules of a list of its manifest.
+fn add_live_calls(name: &str, list: &str, rules: &[Rule], rights: &mut Rights) -> Result<()> {
+    for (number, rule) in rules.iter().enumerate() {
         let resources = distinct(&rule.resources);
         for (group, resource) in
             distinct(&rule.groups).into_iter().flat_map(|group| resources.iter().map(move |r| (group, *r)))
         {
             if resource.ends_with("/*") {
                 bail!(
-                    "spec.permissions[{number}]: {resource:?} has no form in RBAC, which knows no wildcard for the subresources of one resource; name each subresource, as pods/status"
+                    "{list}[{number}]: {resource:?} has no form in RBAC, which knows no wildcard for the subresources of one resource; name each subresource, as pods/status"
                 );
             }
             for (_, verb) in LIVE.iter().filter(|(verb, _)| has(&rule.verbs, verb)) {
                 // A permission for some names allows no list, as RBAC does not.
                 if rule.names.is_empty() || !matches!(verb, Verb::List | Verb::DeleteCollection) {
-                    add_everywhere((number, rule), group, resource, *verb, &manifest.name, rights)?;
+                    add_everywhere(&Granted { list, number, rule }, group, resource, *verb, name, rights)?;
                 }
             }
         }
@@ -289,7 +314,8 @@ fn add_events(manifest: &Manifest, rights: &mut Rights) -> Result<()> {
         if group && has(&rule.resources, "events") && has(&rule.verbs, "create") && rule.names.is_empty() {
             for verb in [Verb::Create, Verb::Patch] {
                 let reason = format!("{}, Events", manifest.name);
-                add_everywhere((number, rule), "", "events", verb, &reason, rights)?;
+                let granted = Granted { list: "spec.permissions", number, rule };
+                add_everywhere(&granted, "", "events", verb, &reason, rights)?;
             }
         }
     }
@@ -301,15 +327,23 @@ fn distinct(list: &[String]) -> BTreeSet<&str> {
     list.iter().map(String::as_str).collect()
 }
 
+/// A rule of a manifest, and its place: the list that it is in, and its number there.
+struct Granted<'a> {
+    list: &'a str,
+    number: usize,
+    rule: &'a Rule,
+}
+
 /// A verb wherever a rule of a manifest grants it.
 fn add_everywhere(
-    (number, rule): (usize, &Rule),
+    granted: &Granted<'_>,
     group: &str,
     resource: &str,
     verb: Verb,
     reason: &str,
     rights: &mut Rights,
 ) -> Result<()> {
+    let Granted { list, number, rule } = granted;
     let namespaced = is_namespaced(group, resource.split('/').next().unwrap_or(resource))
         .filter(|_| !resource.starts_with(EVERY));
     let everywhere = rule.namespaces.iter().any(|namespace| namespace == EVERY);
@@ -320,7 +354,7 @@ fn add_everywhere(
         (false, []) if group == EVERY || resource.starts_with(EVERY) => {
             let (field, wildcard) = if group == EVERY { ("groups", group) } else { ("resources", resource) };
             bail!(
-                "spec.permissions[{number}]: {wildcard:?} in {field} without namespaces has no form in RBAC, which cannot give cluster-scoped objects alone; name each group and resource, or all namespaces (\"*\")"
+                "{list}[{number}]: {wildcard:?} in {field} without namespaces has no form in RBAC, which cannot give cluster-scoped objects alone; name each group and resource, or all namespaces (\"*\")"
             );
         }
         (false, []) => vec![RoleScope::Cluster],
@@ -336,7 +370,7 @@ fn add_everywhere(
         [] => vec![None],
         // It would be for tokens of every ServiceAccount, too.
         _ if is_new && resource == EVERY => bail!(
-            "spec.permissions[{number}]: create of \"*\" for some names has no form in RBAC, where it would be for all names of all subresources; name each resource"
+            "{list}[{number}]: create of \"*\" for some names has no form in RBAC, where it would be for all names of all subresources; name each resource"
         ),
         _ if is_new => vec![None],
         names => distinct(names).into_iter().map(Some).collect(),

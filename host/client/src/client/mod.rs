@@ -103,6 +103,17 @@ impl Client {
         Self { identity: caller, ..self.clone() }
     }
 
+    /// [`with_identity`](Self::with_identity), with the limit of `other`'s identity in place of one of its own: the requests of
+    /// both clients count together, also where they are of two API servers.
+    #[must_use]
+    pub fn with_identity_limited_with(&self, identity: Identity, other: &Self) -> Self {
+        let identity = Identity { rate_limit: None, ..identity };
+        let limiter = other.identity.as_ref().ok().and_then(|other| other.rate_limiter.clone());
+        let caller = RequestIdentity::new(&self.core.own, &identity, &self.core.runtime);
+        let caller = caller.map(|caller| Arc::new(RequestIdentity { rate_limiter: limiter, ..caller }));
+        Self { identity: caller, ..self.clone() }
+    }
+
     /// The same client with another time for its calls than [`ClientOptions::request_timeout`].
     #[must_use]
     pub fn with_request_timeout(mut self, timeout: Duration) -> Self {

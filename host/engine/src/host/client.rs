@@ -2,9 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_plugin::HOME_CLUSTER;
 
 use super::{CallContext, Refusal};
 
@@ -148,6 +150,8 @@ pub struct CallOptions {
 /// A live call to the API server.
 #[derive(Debug)]
 pub struct ClientCall {
+    /// Number of the cluster in [`ClientImports::clusters`].
+    pub cluster: u32,
     /// Kind of the object.
     pub kind: Gvk,
     /// The operation.
@@ -228,6 +232,12 @@ pub type ClientFuture = Pin<Box<dyn Future<Output = Result<ClientAnswer, ClientE
 
 /// Live calls to the API server.
 pub trait ClientImports {
+    /// Names of the clusters that the plugin accesses, by their numbers: first that of its run. They are the same for the life of
+    /// the instance.
+    fn clusters(&self) -> Arc<[String]> {
+        Arc::from([HOME_CLUSTER.to_owned()])
+    }
+
     /// Checks the plugin's permissions and makes a live call.
     fn client(&self, _call: ClientCall) -> ClientFuture {
         let refusal = Refusal::unavailable("this host has no cluster");

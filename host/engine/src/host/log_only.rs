@@ -1,5 +1,5 @@
-//! [`LogOnly`]: the imports of a guest that describes itself, or hands its state over. It has its log and its configuration and
-//! nothing else: a version that may still be refused, or whose grants are not in force any more, changes nothing, reads nothing
+//! [`LogOnly`]: the imports of a guest that describes itself, or hands its state over. It has its log, its configuration and the
+//! names of its clusters, and nothing else: a version that may still be refused, or whose grants are not in force any more, changes nothing, reads nothing
 //! and sends nothing.
 
 use std::ops::ControlFlow;
@@ -82,6 +82,10 @@ impl CacheImports for LogOnly {
 }
 
 impl ClientImports for LogOnly {
+    fn clusters(&self) -> Arc<[String]> {
+        self.host.clusters()
+    }
+
     fn client(&self, _: ClientCall) -> ClientFuture {
         Box::pin(std::future::ready(Err(self.refused("no live calls").into())))
     }

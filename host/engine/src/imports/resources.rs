@@ -13,8 +13,13 @@ use crate::host::{CallOptions, EventOptions, EventTarget, GuestMetric, ObjectCur
 /// A snapshot of objects that a guest reads in portions.
 pub struct Cursor(pub(crate) Box<dyn ObjectCursor>);
 
-/// A kind in the cluster that the plugin runs in.
-pub struct Kind(pub(crate) Gvk);
+/// A kind in a cluster.
+#[derive(Clone)]
+pub struct Kind {
+    /// Number of the cluster.
+    pub(crate) cluster: u32,
+    pub(crate) kind: Gvk,
+}
 
 /// The values of an index that a guest has not read yet, the next one last.
 pub struct Values(pub(crate) Vec<String>);
@@ -41,6 +46,8 @@ pub struct Options {
 
 /// One page of a list.
 pub struct Page {
+    /// Number of the cluster.
+    pub(crate) cluster: u32,
     pub(crate) items: Vec<Object>,
     pub(crate) continue_token: Option<String>,
     pub(crate) resource_version: String,

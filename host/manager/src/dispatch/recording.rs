@@ -7,10 +7,11 @@ use futures_util::future::BoxFuture;
 use pilothouse_engine::{
     CallStart, ContractVersion, Event, Failure, Fault, HostImports, LoadError, Outcome, Request,
 };
-use pilothouse_plugin::{Grants, Limits, Scope, World};
+use pilothouse_plugin::{Limits, Scope, World};
 use pilothouse_recording::{InstanceInfo, Recorder, RecordingImports, Tape};
 
 use crate::dispatch::guest::{Answer, Component, Guest};
+use crate::imports::plugin_imports::PluginImports;
 use crate::lifecycle::generation::ComponentTraits;
 use crate::lifecycle::load::Load;
 
@@ -25,22 +26,26 @@ impl RecordedComponent {
     /// The component of a load, as its instances are to be made.
     pub(crate) fn of(
         recorder: &Recorder,
-        plugin: &Arc<str>,
         load: &Load<'_>,
         traits: ComponentTraits,
-        grants: &Grants,
+        imports: &PluginImports,
     ) -> Arc<dyn Component> {
+        let PluginImports { plugin, api_calls, remote_clusters, .. } = imports;
         let code = Arc::clone(load.code);
         if !recorder.takes(plugin) {
             return code;
         }
-        let may = |verb| grants.scope(verb, "", "secrets", true) != Scope::None;
+        let may = |verb| {
+            let mut grants = std::iter::once(&api_calls.grants).chain(remote_clusters.grants());
+            grants.any(|grants| grants.scope(verb, "", "secrets", true) != Scope::None)
+        };
         let info = InstanceInfo {
             plugin: Arc::clone(plugin),
             generation: load.number,
             digest: code.digest().to_owned(),
             world: traits.world,
             contract: traits.version,
+            clusters: remote_clusters.names(),
             secret_config: load.config.secret_members(),
             may_write_secrets: ["create", "update", "patch"].into_iter().any(may),
         };

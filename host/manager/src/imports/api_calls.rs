@@ -24,7 +24,7 @@ use pilothouse_engine::{
     HANDLE_BYTES, PatchKind, Refusal, StatusCause, VersionMatch,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
-use pilothouse_plugin::{Access, Grants, Place, guess_plural};
+use pilothouse_plugin::{Access, Grants, Missing, Place, guess_plural};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
@@ -45,6 +45,8 @@ const MAX_CAUSES: usize = 100;
 #[derive(Clone)]
 pub(crate) struct ApiCalls {
     pub(crate) plugin: Arc<str>,
+    /// The name of the remote cluster that the calls go to; none: they go to the cluster of the run.
+    pub(crate) remote_cluster: Option<Arc<str>>,
     /// Records denied calls.
     pub(crate) denials: Arc<Denials>,
     pub(crate) grants: Grants,
@@ -92,11 +94,6 @@ fn causes(status: &Status) -> Vec<StatusCause> {
     causes.map(cause).collect()
 }
 
-/// The error of a call while the server refuses connections.
-fn away() -> Refusal {
-    Refusal::unavailable("the API server refuses connections; the host retries in the background")
-}
-
 /// The error of a write while another host is the leader, or has the shard.
 fn standing_by() -> Refusal {
     Refusal::unavailable("this host is not the leader (--leader-elect): only the leader writes")
@@ -113,6 +110,18 @@ fn settle<T>(permit: Permit, outcome: &Result<T, Error>) {
 }
 
 impl ApiCalls {
+    /// The error of a call while the server refuses connections.
+    pub(crate) fn away(&self) -> Refusal {
+        match &self.remote_cluster {
+            None => {
+                Refusal::unavailable("the API server refuses connections; the host retries in the background")
+            }
+            Some(name) => Refusal::unavailable(format_args!(
+                "cluster {name:?}: the API server refuses connections; call again later, the host tries with the next calls"
+            )),
+        }
+    }
+
     /// Makes a call. `known` is the version of an object as the plugin knows it.
     pub(crate) fn call(
         &self,
@@ -158,7 +167,11 @@ impl ApiCalls {
                 place,
                 name: target.name.as_deref(),
             };
-            let refusal = |missing| {
+            let refusal = |missing: Missing| {
+                let missing = match &self.remote_cluster {
+                    Some(name) => missing.in_remote_cluster(name),
+                    None => missing,
+                };
                 let message = format!("plugin {}: {missing}", self.plugin);
                 self.denials.record(Denied::Live, &message);
                 Refusal::forbidden(message)
@@ -188,7 +201,7 @@ impl ApiCalls {
 
     /// The resource of a kind, if the server accepts connections.
     async fn discovered(&self, kind: &Gvk) -> Result<(ApiResource, Permit), ClientError> {
-        let permit = self.availability.try_enter().ok_or_else(away)?;
+        let permit = self.availability.try_enter().ok_or_else(|| self.away())?;
         match self.client.discover_charged(kind).await {
             Ok(resource) => Ok((resource, permit)),
             Err(error) => {
@@ -292,6 +305,7 @@ impl ApiCalls {
                     event = "write_outlived_call", plugin = &*live.plugin,
                     key = call.context.key.as_ref().map(tracing::field::display),
                     call = call.context.call_id,
+                    remote_cluster = live.remote_cluster.as_deref(),
                     verb,
                     kind = %call.kind,
                     name = target.name,
@@ -432,4 +446,4 @@ fn place<'a>(resource: &ApiResource, namespace: Option<&'a str>) -> Place<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

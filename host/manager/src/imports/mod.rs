@@ -6,5 +6,6 @@ pub(crate) mod http_client;
 pub(crate) mod kind_views;
 pub(crate) mod log_limit;
 pub(crate) mod plugin_imports;
+pub(crate) mod remote_clusters;
 pub(crate) mod token_bucket;
 pub(crate) mod visible_objects;

@@ -29,6 +29,7 @@ use crate::imports::guest_events::PluginEvents;
 use crate::imports::http_client::LazyHttpClient;
 use crate::imports::kind_views::KindViews;
 use crate::imports::log_limit::LogLimit;
+use crate::imports::remote_clusters::RemoteClusters;
 use crate::imports::visible_objects::{ShownCursor, VisibleObjects};
 use crate::lifecycle::shared_indexes::IndexLease;
 use crate::observe::denials::Denied;
@@ -46,7 +47,10 @@ pub(crate) struct PluginImports {
     pub(crate) queue_depth: usize,
     /// Terms that the label selector of a query may have.
     pub(crate) selector_terms: usize,
+    /// Live calls to the cluster of the run.
     pub(crate) api_calls: ApiCalls,
+    /// Live calls to others.
+    pub(crate) remote_clusters: RemoteClusters,
     /// Records the Events of guests.
     pub(crate) events: Arc<PluginEvents>,
     /// Sends HTTP requests to the granted hosts.
@@ -397,8 +401,15 @@ impl CacheImports for PluginImports {
 }
 
 impl ClientImports for PluginImports {
+    fn clusters(&self) -> Arc<[String]> {
+        self.remote_clusters.names()
+    }
+
     fn client(&self, call: ClientCall) -> ClientFuture {
-        self.api_calls.call(call, |kind, key| self.known_version(kind, key))
+        match call.cluster.checked_sub(1) {
+            None => self.api_calls.call(call, |kind, key| self.known_version(kind, key)),
+            Some(place) => self.remote_clusters.call(place, call),
+        }
     }
 }
 

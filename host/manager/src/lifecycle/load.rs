@@ -29,6 +29,7 @@ use crate::imports::api_calls::ApiCalls;
 use crate::imports::http_client::{LazyHttpClient, user_agent};
 use crate::imports::kind_views::KindViews;
 use crate::imports::plugin_imports::PluginImports;
+use crate::imports::remote_clusters::{ClusterTable, RemoteClusters};
 use crate::lifecycle::component_fetch::ComponentFetcher;
 use crate::lifecycle::component_source::{self, ComponentSource};
 use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
@@ -50,6 +51,8 @@ pub(crate) struct Loader {
     /// What `spec.configFrom` of the plugins names.
     pub(crate) sources: SharedSources,
     pub(crate) factory: SharedInformerFactory,
+    /// All clusters of the host.
+    pub(crate) clusters: ClusterTable,
     /// What the ServiceAccounts of plugins may do.
     pub(crate) reviews: AccessReviews,
     /// The threads for what grows with a plugin. Loads themselves are tasks there.
@@ -308,7 +311,7 @@ impl Loader {
         let grants = Grants::new(load.manifest().permissions.clone());
         let imports = Arc::new(self.imports(plugin, load, &grants));
         let code = match &self.recorder {
-            Some(recorder) => RecordedComponent::of(recorder, plugin.name(), load, traits, &grants),
+            Some(recorder) => RecordedComponent::of(recorder, load, traits, &imports),
             None => Arc::clone(load.code),
         };
         let description = {
@@ -389,6 +392,26 @@ impl Loader {
     /// The imports of one generation. Its kinds are set after the description is known.
     pub(crate) fn imports(&self, plugin: &Plugin, load: &Load<'_>, grants: &Grants) -> PluginImports {
         let manifest = load.manifest();
+        let warnings = Arc::new(plugin.warnings());
+        let api_calls = ApiCalls {
+            plugin: Arc::clone(plugin.name()),
+            remote_cluster: None,
+            denials: Arc::clone(plugin.denials()),
+            grants: grants.clone(),
+            client: plugin.election().gated(self.client.with_identity(identity(manifest)), plugin.metrics()),
+            metrics: Arc::clone(plugin.metrics()),
+            availability: Arc::clone(self.factory.availability()),
+            work: self.work.clone(),
+            tasks: plugin.tasks().clone(),
+            writes: Arc::clone(plugin.writes()),
+            election: plugin.election().clone(),
+            audit: self.audit.as_ref().map(|audit| {
+                let account = manifest.service_account.as_ref();
+                let user = account.map(NamespacedName::service_account_user);
+                audit.of(plugin.name(), load.number, user)
+            }),
+            traces: self.traces.clone(),
+        };
         PluginImports {
             plugin: Arc::clone(plugin.name()),
             generation: load.number,
@@ -396,34 +419,15 @@ impl Loader {
             queue: plugin.queue().clone(),
             queue_depth: manifest.limits.queue_depth,
             selector_terms: manifest.limits.descriptor.selector_terms,
-            api_calls: ApiCalls {
-                plugin: Arc::clone(plugin.name()),
-                denials: Arc::clone(plugin.denials()),
-                grants: grants.clone(),
-                client: match plugin.election().write_gate(plugin.metrics()) {
-                    Some(gate) => self.client.with_identity(identity(manifest)).with_write_gate(gate),
-                    None => self.client.with_identity(identity(manifest)),
-                },
-                metrics: Arc::clone(plugin.metrics()),
-                availability: Arc::clone(self.factory.availability()),
-                work: self.work.clone(),
-                tasks: plugin.tasks().clone(),
-                writes: Arc::clone(plugin.writes()),
-                election: plugin.election().clone(),
-                audit: self.audit.as_ref().map(|audit| {
-                    let account = manifest.service_account.as_ref();
-                    let user = account.map(NamespacedName::service_account_user);
-                    audit.of(plugin.name(), load.number, user)
-                }),
-                traces: self.traces.clone(),
-            },
+            remote_clusters: RemoteClusters::new(&api_calls, manifest, &self.clusters, &warnings),
+            api_calls,
             events: Arc::clone(plugin.events()),
             http: LazyHttpClient::new(&load.files.manifest, plugin.metrics(), &self.work),
             log_limit: Arc::clone(plugin.log_limit()),
             metrics: Arc::clone(&plugin.metrics().guest),
             metric_series: manifest.limits.metric_series,
             host_time: plugin.metrics().host_time.clone(),
-            warnings: Arc::new(plugin.warnings()),
+            warnings,
             kinds: OnceLock::new(),
         }
     }
@@ -450,7 +454,7 @@ async fn await_retry(
 }
 
 /// As whom the requests of a plugin are sent.
-pub(super) fn identity(manifest: &Manifest) -> Identity {
+pub(crate) fn identity(manifest: &Manifest) -> Identity {
     Identity {
         user_agent: user_agent(manifest),
         field_manager: manifest.name.clone(),

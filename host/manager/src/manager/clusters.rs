@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pilothouse_cache::{InformerStatus, SharedInformerFactory};
 use pilothouse_client::{Client, Error};
+use pilothouse_plugin::HOME_CLUSTER;
 use tokio::runtime::Handle;
 
 use crate::lifecycle::load::Loader;
@@ -45,6 +46,13 @@ impl Clusters {
             cluster.client = cluster.client.clone().with_connections_on(runtime);
         }
         self
+    }
+
+    /// All of them by name, with clients and informers.
+    pub(super) fn named(&self) -> impl Iterator<Item = (&str, &Client, &SharedInformerFactory)> {
+        let others = self.others.iter().map(|(name, cluster)| (name.as_str(), cluster));
+        let all = std::iter::once((HOME_CLUSTER, &self.home)).chain(others);
+        all.map(|(name, ClusterClient { client, factory })| (name, client, factory))
     }
 }
 

@@ -52,12 +52,28 @@ pub struct CurrentView {
     /// The ServiceAccount, as `NAMESPACE/NAME`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
-    /// The permissions of the manifest.
+    /// The permissions of the manifest, in the cluster of the run.
     pub grants: Vec<Rule>,
+    /// The remote clusters of the manifest; absent without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remote_clusters: Vec<RemoteClusterView>,
     /// Its watches.
     pub watches: Vec<WatchView>,
     /// Its limits.
     pub limits: Vec<LimitView>,
+}
+
+/// A cluster that the plugin accesses with live calls, besides that of its run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemoteClusterView {
+    /// Its name.
+    pub name: String,
+    /// The permissions there.
+    pub grants: Vec<Rule>,
+    /// Why calls fail now: the host does not have the cluster, or its API server refuses connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// A watch, and the informers that feed it.

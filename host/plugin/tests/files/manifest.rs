@@ -295,6 +295,76 @@ fn clusters_are_named_once_each_and_like_nothing_else() {
     assert_eq!(names(&format!("{:?}", &many[1..])).unwrap().len(), 256);
 }
 
+/// A rule in flow style with these verbs.
+fn rule(verbs: &str) -> String {
+    format!("{{ groups: [\"\"], resources: [configmaps], verbs: [{verbs}], namespaces: [a] }}")
+}
+
+/// The remote clusters of a run, each with the number of its rules.
+fn remote(manifest: &Manifest, cluster: &str) -> Vec<(String, usize)> {
+    manifest.remote_clusters_of(cluster).map(|(name, rules)| (name.to_owned(), rules.len())).collect()
+}
+
+#[test]
+fn remote_clusters_have_permissions_of_their_own_and_that_of_the_run_is_none() {
+    let (read, write) = (rule("get, list"), rule("patch"));
+    let manifest = with_spec(&format!(
+        "  permissions: [ {read} ]\n  remoteClusters:\n    - {{ clusters: [west, home], permissions: [ {read}, {write} ] }}\n    \
+         - {{ clusters: [east], permissions: [ {write} ] }}"
+    ))
+    .unwrap();
+    let named = |names: &[(&str, usize)]| -> Vec<(String, usize)> {
+        names.iter().map(|(name, rules)| ((*name).to_owned(), *rules)).collect()
+    };
+    assert_eq!(remote(&manifest, "home"), named(&[("west", 2), ("east", 1)]));
+    assert_eq!(remote(&manifest, "east"), named(&[("west", 2), ("home", 2)]));
+    assert_eq!(manifest.permissions.len(), 1, "which hold in the cluster of the run alone");
+    // The only run is at home.
+    assert_eq!(manifest.remote_permissions("east").map(|rules| rules.len()), Some(1));
+    assert_eq!(manifest.remote_permissions("home"), None);
+    assert_eq!(manifest.remote_permissions("mars"), None);
+    let both = Manifest { clusters: vec!["home".to_owned(), "east".to_owned()], ..manifest };
+    assert_eq!(both.remote_permissions("home").map(|rules| rules.len()), Some(2));
+}
+
+#[test]
+fn entries_of_remote_clusters_that_could_never_take_effect_are_refused() {
+    let entry = |text: &str| refused(&format!("  remoteClusters:\n    - {text}"));
+    let get = rule("get");
+    says(
+        &entry(&format!("{{ clusters: [East], permissions: [ {get} ] }}")),
+        &["line 6", "spec.remoteClusters[0].clusters[0]", "\"East\" is not a DNS label"],
+    );
+    says(
+        &entry(&format!(
+            "{{ clusters: [a], permissions: [ {get} ] }}\n    - {{ clusters: [b, a], permissions: [ {get} ] }}"
+        )),
+        &["line 7", "spec.remoteClusters[1].clusters[1]", "\"a\" is there twice", "name it once"],
+    );
+    says(
+        &entry(&format!("{{ clusters: [], permissions: [ {get} ] }}")),
+        &["spec.remoteClusters[0].clusters", "it is empty", "name the clusters"],
+    );
+    says(
+        &entry("{ clusters: [a], permissions: [] }"),
+        &["spec.remoteClusters[0].permissions", "grants nothing", "what the plugin may do there"],
+    );
+    says(&entry("{ clusters: [a] }"), &["line 6", "permissions"]);
+    says(
+        &entry(&format!("{{ clusters: [a], permissions: [ {get}, {} ] }}", rule("read"))),
+        &["spec.remoteClusters[0].permissions[1].verbs", "\"read\" is not a verb"],
+    );
+    says(
+        &entry(&format!("{{ clusters: [a], permissions: [ {} ] }}", rule("get, watch"))),
+        &["spec.remoteClusters[0].permissions[0].verbs", "live calls alone", "spec.clusters"],
+    );
+    let many: Vec<String> = (0..257).map(|number| format!("c{number}")).collect();
+    says(
+        &entry(&format!("{{ clusters: {many:?}, permissions: [ {get} ] }}")),
+        &["spec.remoteClusters: ", "257 names", "256"],
+    );
+}
+
 #[test]
 fn there_is_a_run_for_each_cluster_with_its_name_in_the_configuration() {
     let files = |spec: &str| Files {

@@ -142,6 +142,10 @@ impl CacheImports for RecordingImports {
 }
 
 impl ClientImports for RecordingImports {
+    fn clusters(&self) -> Arc<[String]> {
+        self.imports.clusters()
+    }
+
     fn client(&self, call: ClientCall) -> ClientFuture {
         let place = if self.tape.is_over() {
             None

@@ -77,6 +77,8 @@ pub struct InstanceInfo {
     pub world: World,
     /// The contract of the component.
     pub contract: ContractVersion,
+    /// The names of the clusters that the plugin accesses, by their numbers.
+    pub clusters: Arc<[String]>,
     /// Members of the configuration that are from Secrets or files.
     pub secret_config: Arc<[String]>,
     /// Whether the plugin may write Secrets. Values for them are then made of secure random numbers, of which the recording has

@@ -281,6 +281,7 @@ impl Tape {
             world: self.info.world.as_str().to_owned(),
             contract: self.info.contract.as_str().to_owned(),
             limits: self.limits.into(),
+            clusters: self.info.clusters.to_vec(),
             config: self.config.clone(),
             log: values::least_level(enabled).map(str::to_owned),
             random_masked: self.masks_random(),

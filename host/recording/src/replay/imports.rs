@@ -23,6 +23,7 @@ use crate::values;
 pub(super) struct ReplayImports {
     pub(super) tape: Arc<ReplayTape>,
     pub(super) config: Arc<[u8]>,
+    pub(super) clusters: Arc<[String]>,
     /// The least level that is written.
     pub(super) log: Option<LogLevel>,
     pub(super) seed: u128,
@@ -97,6 +98,10 @@ impl CacheImports for ReplayImports {
 }
 
 impl ClientImports for ReplayImports {
+    fn clusters(&self) -> Arc<[String]> {
+        Arc::clone(&self.clusters)
+    }
+
     fn client(&self, call: ClientCall) -> ClientFuture {
         let (op, args) = values::client_args(&call);
         let answer = self.tape.asked(op, args).and_then(|(_, answer)| values::client_result(&answer));

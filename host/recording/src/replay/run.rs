@@ -153,6 +153,7 @@ async fn run(
     let imports: Arc<dyn HostImports> = Arc::new(ReplayImports {
         tape: Arc::clone(&tape),
         config: config.or_else(|| Vec::back(&line.config)).unwrap_or_default().into(),
+        clusters: line.clusters.clone().into(),
         log: line.log.as_deref().and_then(|name| LogLevel::back(&name.into())),
         seed: u128::from_str_radix(&line.seed, 16).unwrap_or_default(),
     });

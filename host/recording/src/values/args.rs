@@ -264,6 +264,9 @@ pub(crate) fn client_args(call: &ClientCall) -> (&'static str, Value) {
         _ => call.kind.clone(),
     };
     let mut args = json!({"kind": kind(&call.kind)});
+    if call.cluster > 0 {
+        args["cluster"] = call.cluster.into();
+    }
     let op = match &call.verb {
         ClientVerb::Get(key) => {
             args["key"] = key.as_str().into();

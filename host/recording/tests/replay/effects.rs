@@ -88,3 +88,21 @@ async fn state_that_one_instance_hands_to_the_next_is_replayed_and_masked() -> R
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn live_calls_to_a_remote_cluster_are_replayed_with_its_number() -> Result<()> {
+    let mut stage = Stage::new("probe", Bounds::default()).await?;
+    let config =
+        json!({"mode": "write", "targetKind": "v1/Secret", "targetKey": "a/one", "remoteCluster": "east"});
+    let cluster = Cluster::new(&config).with(&secret("one", "password"))?;
+    let cluster = Cluster { remote: Some("east"), ..cluster };
+    let mut recorded = stage.instance(cluster, true, Limits::default()).await?;
+    recorded.reconcile("a/m", 1).await?.ok().context("done")?;
+    let text = stage.text()?;
+    assert!(text.contains(r#""clusters":["home","east"]"#), "{text}");
+    assert_eq!(text.matches(r#""cluster":1"#).count(), 1, "{text}");
+    assert_same(&stage.replay(&ReplayOptions::default()).await?, 1);
+    let what = stage.difference_to(r#""cluster":1"#, r#""cluster":2"#).await?;
+    assert_eq!(what, "the guest calls client.patch with other arguments");
+    Ok(())
+}

@@ -34,6 +34,8 @@ pub(crate) struct Cluster {
     pub(crate) objects: BTreeMap<(String, String), Object>,
     pub(crate) config: Arc<[u8]>,
     pub(crate) http: Option<HttpClient>,
+    /// The name of a remote cluster, with the same objects.
+    pub(crate) remote: Option<&'static str>,
 }
 
 impl Cluster {
@@ -94,6 +96,10 @@ impl CacheImports for Cluster {
 }
 
 impl ClientImports for Cluster {
+    fn clusters(&self) -> Arc<[String]> {
+        std::iter::once("home").chain(self.remote).map(str::to_owned).collect()
+    }
+
     fn client(&self, call: ClientCall) -> ClientFuture {
         let found = |key: &ObjectKey| {
             let found = self.cache_get(&call.kind, key).ok().flatten();
@@ -236,6 +242,7 @@ impl Stage {
             digest: self.code.digest().to_owned(),
             world: self.code.world()?,
             contract: self.code.version()?,
+            clusters: cluster.clusters(),
             secret_config: Arc::from(["password".to_owned(), SECRET_MEMBER.to_owned()]),
             may_write_secrets: writes,
         };

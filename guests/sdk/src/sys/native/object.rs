@@ -21,6 +21,7 @@ pub(crate) struct Object {
     value: Rc<Value>,
     /// The values that are selected by the descriptor's projection, if there is one.
     partial: bool,
+    cluster: u32,
 }
 
 fn refused<T>(reason: raw::RefusalReason, message: String) -> Refused<T> {
@@ -29,7 +30,12 @@ fn refused<T>(reason: raw::RefusalReason, message: String) -> Refused<T> {
 
 impl Object {
     pub(crate) fn new(value: Rc<Value>, partial: bool) -> Self {
-        Self { value, partial }
+        Self { value, partial, cluster: 0 }
+    }
+
+    /// The same object of another cluster.
+    pub(crate) fn in_cluster(self, cluster: u32) -> Self {
+        Self { cluster, ..self }
     }
 
     pub(crate) fn value(&self) -> &Rc<Value> {
@@ -45,7 +51,7 @@ impl Object {
     }
 
     pub(crate) fn cluster(&self) -> u32 {
-        0
+        self.cluster
     }
 
     pub(crate) fn key(&self) -> raw::ObjectKey {

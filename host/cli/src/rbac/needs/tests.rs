@@ -106,6 +106,36 @@ fn elsewhere_a_host_needs_what_the_run_does_and_the_configuration_is_at_home() {
 }
 
 #[test]
+fn in_a_remote_cluster_a_host_needs_the_live_calls_or_the_account_that_makes_them() {
+    let remote = r#"remoteClusters: [{clusters: [west, east], permissions: [
+        {groups: [""], resources: [configmaps], verbs: [get, patch], namespaces: [a]},
+        {groups: [""], resources: ["pods/*"], verbs: [get], namespaces: [b]}]}]"#;
+    let of = |spec: &str, imports: &[&str], cluster: &str| {
+        let plugin = plugin(spec, PODS, imports);
+        lines(|rights| of_remote_cluster(&plugin, cluster, rights))
+    };
+    let by_host = format!("{{{remote}}}").replace("pods/*", "pods/log");
+    let calls = ["a  configmaps [] get,patch", "b  pods/log [] get"];
+    assert_eq!(of(&by_host, &["client"], "east").unwrap(), calls);
+    for (imports, cluster) in [(&["cache"][..], "east"), (&["client"], "home"), (&["client"], "mars")] {
+        assert_eq!(of(&by_host, imports, cluster).unwrap(), [""; 0], "{imports:?} {cluster}");
+    }
+    let error = of(&format!("{{{remote}}}"), &["client"], "east").unwrap_err().to_string();
+    assert!(
+        error.starts_with("spec.remoteClusters, permissions in east[1]: \"pods/*\" has no form"),
+        "{error}"
+    );
+    let by_account = format!("{{serviceAccount: {{namespace: a, name: robot}}, {remote}}}");
+    assert_eq!(
+        of(&by_account, &["client"], "east").unwrap(),
+        [
+            "*  groups [system:authenticated,system:serviceaccounts,system:serviceaccounts:a] impersonate",
+            "a  serviceaccounts [robot] impersonate",
+        ]
+    );
+}
+
+#[test]
 fn events_and_configuration_need_rights_of_their_own() {
     let spec = r#"{configFrom: [{secretRef: {namespace: c, name: s}}, {file: /f}], permissions: [
         {groups: [events.k8s.io], resources: [events], verbs: [create], namespaces: [a]},

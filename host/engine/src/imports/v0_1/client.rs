@@ -125,7 +125,8 @@ impl StoreState {
         let max_bytes = self.handles.free_bytes();
         let options: Options = json("options", &options).map_err(ClientError::from)?;
         let context = self.call.get();
-        let call = ClientCall { kind: gvk(kind), verb, options: options.into(), max_bytes, context };
+        let call =
+            ClientCall { cluster: 0, kind: gvk(kind), verb, options: options.into(), max_bytes, context };
         self.host.client(call).await.map_err(ApiError::from)
     }
 
@@ -144,8 +145,8 @@ impl StoreState {
         sent.map_or(Ok(()), |body| self.handles.check_room_for_write(body))?;
         Ok(match self.call(kind, verb, options).await {
             Ok(ClientAnswer::Object(object)) => Ok(match sent {
-                Some(_) => self.handles.push_written(object)?,
-                None => self.handles.push_live(object)?,
+                Some(_) => self.handles.push_written(object, 0)?,
+                None => self.handles.push_live(object, 0)?,
             }),
             Ok(other) => Err(invalid(format_args!("the server answered no object: {other:?}"))),
             Err(error) => Err(error),
@@ -170,7 +171,7 @@ impl Host for ImportCall<'_> {
         Ok(match self.call(kind, ClientVerb::List, options).await {
             Ok(ClientAnswer::Page { items, continue_token, resource_version, remaining_items: _ }) => {
                 let items: wasmtime::Result<Vec<_>> =
-                    items.into_iter().map(|object| Ok(self.handles.push_live(object)?)).collect();
+                    items.into_iter().map(|object| Ok(self.handles.push_live(object, 0)?)).collect();
                 Ok(Page { items: items?, continue_token, resource_version })
             }
             Ok(other) => Err(invalid(format_args!("the server answered no list: {other:?}"))),

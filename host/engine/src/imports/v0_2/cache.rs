@@ -68,7 +68,7 @@ impl Host for ImportCall<'_> {
         name: String,
     ) -> Result<Option<Resource<Object>>, Refused> {
         let key = key(&namespace, &name)?;
-        let object = self.host.cache_get(self.kind(&kind)?, &key)?;
+        let object = self.host.cache_get(self.cached_kind(&kind)?, &key)?;
         Ok(object.map(|object| self.read_alone(object)).transpose()?)
     }
 
@@ -87,7 +87,7 @@ impl Host for ImportCall<'_> {
         }
         let mut objects = Vec::with_capacity(keys.len());
         for k in keys {
-            objects.push(self.host.cache_get(self.kind(&kind)?, &key(&k.namespace, &k.name)?)?);
+            objects.push(self.host.cache_get(self.cached_kind(&kind)?, &key(&k.namespace, &k.name)?)?);
             self.budget.check()?;
         }
         // All handles or none: those that are made and not answered could not be dropped.
@@ -103,7 +103,7 @@ impl Host for ImportCall<'_> {
         let mut bytes = 0_usize;
         let most = self.handles.free_bytes();
         let mut scan = Scan::new(&self.budget);
-        self.host.cache_index_values(self.kind(&kind)?, &index, &mut |value| {
+        self.host.cache_index_values(self.cached_kind(&kind)?, &index, &mut |value| {
             if let Some(value) = value {
                 bytes += value.len() + size_of::<String>();
                 if bytes > most {
@@ -137,7 +137,7 @@ impl Host for ImportCall<'_> {
 impl HostQuery for ImportCall<'_> {
     fn new(&mut self, kind: Resource<Kind>) -> Result<Resource<Query>, Refused> {
         let query = Query {
-            kind: self.kind(&kind)?.clone(),
+            kind: self.cached_kind(&kind)?.clone(),
             namespace: String::new(),
             label_selector: String::new(),
             index: None,

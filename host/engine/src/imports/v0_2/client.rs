@@ -8,7 +8,7 @@ use pilothouse_object::{Gvk, Object};
 use wasmtime::component::Resource;
 
 use super::builders::{Builder, built, bytes_of, set_text};
-use super::{CallFailed, MAX_TEXT, Refused, check_cluster, check_text, key};
+use super::{CallFailed, MAX_TEXT, Refused, check_text, key};
 use crate::bindings::v0_2::pilothouse::controller::client::{
     FieldValidation, Host, HostOptions, HostPage, PatchKind as WitPatch, Propagation,
     VersionMatch as WitMatch,
@@ -29,10 +29,11 @@ type OptionsHandle = Option<Resource<Options>>;
 impl StoreState {
     async fn live_call(
         &mut self,
-        kind: Gvk,
+        kind: Kind,
         verb: ClientVerb,
         options: OptionsHandle,
     ) -> Result<ClientAnswer, CallFailed> {
+        let Kind { cluster, kind } = kind;
         let options = match options {
             Some(handle) => built(&mut self.handles, &handle)?.options.clone(),
             None => CallOptions::default(),
@@ -48,9 +49,8 @@ impl StoreState {
                     ClientVerb::PodLog(_) => self.limits.answer_bytes,
                     _ => self.handles.free_bytes(),
                 };
-                return self
-                    .send(ClientCall { kind, verb, options, max_bytes, context: self.call.get() })
-                    .await;
+                let context = self.call.get();
+                return self.send(ClientCall { cluster, kind, verb, options, max_bytes, context }).await;
             }
         };
         if sent > MAX_BODY {
@@ -61,7 +61,8 @@ impl StoreState {
         }
         self.handles.check_room_for_write(sent)?;
         let max_bytes = self.handles.free_bytes();
-        self.send(ClientCall { kind, verb, options, max_bytes, context: self.call.get() }).await
+        let context = self.call.get();
+        self.send(ClientCall { cluster, kind, verb, options, max_bytes, context }).await
     }
 
     async fn send(&mut self, call: ClientCall) -> Result<ClientAnswer, CallFailed> {
@@ -70,12 +71,13 @@ impl StoreState {
 
     async fn write(
         &mut self,
-        kind: Gvk,
+        kind: Kind,
         verb: ClientVerb,
         options: OptionsHandle,
     ) -> Result<Resource<Object>, CallFailed> {
+        let cluster = kind.cluster;
         match self.live_call(kind, verb, options).await? {
-            ClientAnswer::Object(object) => Ok(self.handles.push_written(object)?),
+            ClientAnswer::Object(object) => Ok(self.handles.push_written(object, cluster)?),
             other => Err(other_answer("an object", &other)),
         }
     }
@@ -102,8 +104,9 @@ impl Host for ImportCall<'_> {
     ) -> Result<Resource<Object>, CallFailed> {
         let verb = ClientVerb::Get(key(&namespace, &name)?);
         let kind = self.kind(&kind)?.clone();
+        let cluster = kind.cluster;
         match self.live_call(kind, verb, options).await? {
-            ClientAnswer::Object(object) => Ok(self.handles.push_live(object)?),
+            ClientAnswer::Object(object) => Ok(self.handles.push_live(object, cluster)?),
             other => Err(other_answer("an object", &other)),
         }
     }
@@ -114,10 +117,11 @@ impl Host for ImportCall<'_> {
         options: OptionsHandle,
     ) -> Result<Resource<Page>, CallFailed> {
         let kind = self.kind(&kind)?.clone();
+        let cluster = kind.cluster;
         match self.live_call(kind, ClientVerb::List, options).await? {
             ClientAnswer::Page { items, continue_token, resource_version, remaining_items } => {
                 let held = items.iter().map(|object| object.json().len() + HANDLE_BYTES).sum();
-                let page = Page { items, continue_token, resource_version, remaining_items };
+                let page = Page { cluster, items, continue_token, resource_version, remaining_items };
                 Ok(self.handles.push(Entry::Page(page), held)?)
             }
             other => Err(other_answer("a list", &other)),
@@ -173,9 +177,10 @@ impl Host for ImportCall<'_> {
     ) -> Result<Option<Resource<Object>>, CallFailed> {
         let verb = ClientVerb::Delete(key(&namespace, &name)?);
         let kind = self.kind(&kind)?.clone();
+        let cluster = kind.cluster;
         match self.live_call(kind, verb, options).await? {
             ClientAnswer::Deleted(object) => {
-                Ok(object.map(|object| self.handles.push_written(object)).transpose()?)
+                Ok(object.map(|object| self.handles.push_written(object, cluster)).transpose()?)
             }
             other => Err(other_answer("that it was deleted", &other)),
         }
@@ -200,9 +205,10 @@ impl Host for ImportCall<'_> {
         name: String,
         options: OptionsHandle,
     ) -> Result<Vec<u8>, CallFailed> {
-        check_cluster(cluster)?;
+        self.check_accessed(cluster)?;
         let verb = ClientVerb::PodLog(key(&namespace, &name)?);
-        match self.live_call(Gvk::new("", "v1", "Pod"), verb, options).await? {
+        let kind = Kind { cluster, kind: Gvk::new("", "v1", "Pod") };
+        match self.live_call(kind, verb, options).await? {
             ClientAnswer::Log(log) => Ok(log),
             other => Err(other_answer("a log", &other)),
         }
@@ -402,10 +408,11 @@ impl HostOptions for ImportCall<'_> {
 
 impl HostPage for ImportCall<'_> {
     fn items(&mut self, this: Resource<Page>) -> wasmtime::Result<Vec<Resource<Object>>> {
-        let items = std::mem::take(&mut self.handles.get(&this)?.items);
+        let page = self.handles.get(&this)?;
+        let (items, cluster) = (std::mem::take(&mut page.items), page.cluster);
         // They had their room as a part of the page.
         self.handles.release(&this);
-        let handles = items.into_iter().map(|object| Ok(self.handles.push_live(object)?));
+        let handles = items.into_iter().map(|object| Ok(self.handles.push_live(object, cluster)?));
         handles.collect()
     }
 

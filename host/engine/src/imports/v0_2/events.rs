@@ -57,13 +57,49 @@ fn annotation_bytes(annotations: &BTreeMap<String, String>) -> usize {
 }
 
 impl StoreState {
+    /// Events are of the cluster that the plugin runs in.
+    fn check_events_of(&self, cluster: u32) -> Result<(), Refusal> {
+        if cluster == 0 {
+            return Ok(());
+        }
+        Err(Refusal::unsupported(format_args!(
+            "Events are recorded in the cluster that the plugin runs in, and this object is in cluster {:?}: create an Event there \
+             with a live call",
+            self.cluster_name(cluster)
+        )))
+    }
+
+    fn event_target(&self, handle: &Resource<Object>) -> Result<EventTarget, Refused> {
+        let (object, cluster) = self.handles.object_and_cluster(handle)?;
+        self.check_events_of(cluster)?;
+        Ok(EventTarget::from(object))
+    }
+
     fn target_key(&self, kind: &Resource<Kind>, k: &ObjectKey, uid: String) -> Result<EventTarget, Refused> {
         super::check_text("the uid", &uid, MAX_UID)?;
+        let Kind { cluster, kind } = self.kind(kind)?;
+        self.check_events_of(*cluster)?;
         Ok(EventTarget {
-            kind: self.kind(kind)?.clone(),
+            kind: kind.clone(),
             key: key(&k.namespace, &k.name)?,
             uid,
             resource_version: String::new(),
+        })
+    }
+
+    fn set_related(
+        &mut self,
+        this: &Resource<NewEvent>,
+        related: Result<EventTarget, Refused>,
+    ) -> wasmtime::Result<()> {
+        let related = match related {
+            Ok(related) => Ok(related),
+            Err(Refused::Refusal(why)) => Err(why),
+            Err(Refused::Trap(trap)) => return Err(trap),
+        };
+        self.build(this, |event| {
+            event.related = Some(related?);
+            Ok(())
         })
     }
 
@@ -100,7 +136,7 @@ impl HostEvent for ImportCall<'_> {
         reason: String,
         note: String,
     ) -> Result<Resource<NewEvent>, Refused> {
-        let regarding = EventTarget::from(self.handles.object(&object)?);
+        let regarding = self.event_target(&object)?;
         self.new_event(regarding, event_type, reason, note)
     }
 
@@ -125,11 +161,8 @@ impl HostEvent for ImportCall<'_> {
     }
 
     fn related(&mut self, this: Resource<NewEvent>, object: Resource<Object>) -> wasmtime::Result<()> {
-        let related = EventTarget::from(self.handles.object(&object)?);
-        self.build(&this, |event| {
-            event.related = Some(related);
-            Ok(())
-        })
+        let related = self.event_target(&object);
+        self.set_related(&this, related)
     }
 
     fn related_key(
@@ -139,15 +172,8 @@ impl HostEvent for ImportCall<'_> {
         k: ObjectKey,
         uid: String,
     ) -> wasmtime::Result<()> {
-        let related = match self.target_key(&kind, &k, uid) {
-            Ok(related) => Ok(related),
-            Err(Refused::Refusal(why)) => Err(why),
-            Err(Refused::Trap(trap)) => return Err(trap),
-        };
-        self.build(&this, |event| {
-            event.related = Some(related?);
-            Ok(())
-        })
+        let related = self.target_key(&kind, &k, uid);
+        self.set_related(&this, related)
     }
 
     fn field_path(&mut self, this: Resource<NewEvent>, path: String) -> wasmtime::Result<()> {

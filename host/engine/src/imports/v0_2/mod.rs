@@ -163,13 +163,13 @@ impl StoreState {
     }
 }
 
-/// The cluster that the plugin runs in is the only one.
+/// Keys of the work queue are of the cluster that the plugin runs in.
 fn check_cluster(cluster: u32) -> Result<(), Refusal> {
     if cluster == 0 {
         return Ok(());
     }
     Err(Refusal::unsupported(format_args!(
-        "cluster {cluster}: a plugin has cluster 0 only, the one that it runs in"
+        "cluster {cluster}: the work queue has keys of cluster 0 only, the one that the plugin runs in"
     )))
 }
 

@@ -110,7 +110,7 @@ impl Host for ImportCall<'_> {}
 
 impl HostObject for ImportCall<'_> {
     fn cluster(&mut self, this: Resource<Object>) -> wasmtime::Result<u32> {
-        self.handles.object(&this).map(|_| 0)
+        self.handles.object_and_cluster(&this).map(|(_, cluster)| cluster)
     }
 
     fn key(&mut self, this: Resource<Object>) -> wasmtime::Result<ObjectKey> {

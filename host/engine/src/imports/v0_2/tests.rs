@@ -2,6 +2,7 @@
 
 mod builders;
 mod cache;
+mod remote;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use super::*;
 use crate::bindings::v0_2::pilothouse::controller as api;
 use crate::host::{
     CacheImports, CacheQuery, CallContext, CallOptions, ClientAnswer, ClientCall, ClientFuture,
-    ClientImports, ConfigImports, EventImports, EventOptions, EventTarget, GuestEvent, GuestMetric,
-    HttpImports, LogImports, MetricChange, MetricImports, MetricSpec, ObjectCursor, QueueImports,
-    SystemImports, VersionMatch,
+    ClientImports, ClientVerb, ConfigImports, EventImports, EventOptions, EventTarget, GuestEvent,
+    GuestMetric, HttpImports, LogImports, MetricChange, MetricImports, MetricSpec, ObjectCursor,
+    QueueImports, SystemImports, VersionMatch,
 };
 use crate::imports::{Kind, import_call};
 
@@ -29,7 +30,11 @@ struct Recording {
     objects: Vec<Object>,
     values: Vec<&'static str>,
     queries: Mutex<Vec<String>>,
+    /// Names of remote clusters.
+    remote: Vec<&'static str>,
     calls: Mutex<Vec<CallOptions>>,
+    /// The clusters of `calls`.
+    sent_to: Mutex<Vec<u32>>,
     events: Mutex<Vec<GuestEvent>>,
     is_quota_used: AtomicBool,
     metrics: Mutex<Vec<String>>,
@@ -58,9 +63,24 @@ impl CacheImports for Recording {
 }
 
 impl ClientImports for Recording {
+    fn clusters(&self) -> Arc<[String]> {
+        std::iter::once("home").chain(self.remote.iter().copied()).map(str::to_owned).collect()
+    }
+
     fn client(&self, call: ClientCall) -> ClientFuture {
         self.calls.lock().push(call.options);
-        Box::pin(std::future::ready(Ok(ClientAnswer::Deleted(None))))
+        self.sent_to.lock().push(call.cluster);
+        let answer = match call.verb {
+            ClientVerb::Get(key) => ClientAnswer::Object(object(key.as_str())),
+            ClientVerb::List => ClientAnswer::Page {
+                items: vec![object("a/x")],
+                continue_token: None,
+                resource_version: "1".to_owned(),
+                remaining_items: None,
+            },
+            _ => ClientAnswer::Deleted(None),
+        };
+        Box::pin(std::future::ready(Ok(answer)))
     }
 }
 
@@ -129,8 +149,12 @@ fn state_with_room(handles: usize, host: Recording) -> StoreState {
 }
 
 fn kind(state: &mut StoreState) -> Resource<Kind> {
+    kind_in(state, 0).unwrap()
+}
+
+fn kind_in(state: &mut StoreState, cluster: u32) -> Result<Resource<Kind>, Refused> {
     let [group, version, kind] = ["", "v1", "ConfigMap"].map(str::to_owned);
-    api::kinds::Host::resolve(&mut import_call(state), 0, group, version, kind).unwrap()
+    api::kinds::Host::resolve(&mut import_call(state), cluster, group, version, kind)
 }
 
 /// Another handle, as the guest lends one.

@@ -20,7 +20,7 @@ impl ApiCalls {
         target: &Target,
         outcome: &Result<ClientAnswer, Error>,
     ) {
-        let mut write = write_of(resource, call, target);
+        let mut write = Write { cluster: self.remote_cluster.as_deref(), ..write_of(resource, call, target) };
         let ended = ended(call, outcome);
         if let (Some(traces), Some(of)) = (&self.traces, of) {
             let error = outcome.as_ref().err().map(ToString::to_string);
@@ -49,7 +49,7 @@ fn write_of<'a>(resource: &'a ApiResource, call: &'a ClientCall, target: &'a Tar
         namespace: target.namespace.as_deref().filter(|_| resource.namespaced),
         name: target.name.as_deref(),
         dry_run: call.options.dry_run,
-        demanded_version: None,
+        ..Write::default()
     }
 }
 
@@ -72,8 +72,12 @@ fn attributes(write: &Write<'_>, ended: &Ended) -> Vec<(&'static str, Attribute)
         ("k8s.resource", write.resource.into()),
     ];
     let name = ended.name.as_deref().or(write.name);
-    let texts =
-        [("k8s.subresource", write.subresource), ("k8s.namespace", write.namespace), ("k8s.name", name)];
+    let texts = [
+        ("k8s.cluster.name", write.cluster),
+        ("k8s.subresource", write.subresource),
+        ("k8s.namespace", write.namespace),
+        ("k8s.name", name),
+    ];
     attributes.extend(texts.into_iter().filter_map(|(key, text)| Some((key, text?.into()))));
     attributes.extend(ended.code.map(|code| ("http.response.status_code", u64::from(code).into())));
     attributes

@@ -18,9 +18,9 @@ use crate::observe::host_events::HostEvents;
 use crate::observe::traces::{Attribute, Span};
 
 /// A plugin that may do all with ConfigMaps of one namespace.
-struct Plugin {
-    server: DevServer,
-    api_calls: ApiCalls,
+pub(crate) struct Plugin {
+    pub(crate) server: DevServer,
+    pub(crate) api_calls: ApiCalls,
     requests: Arc<Requests>,
 }
 
@@ -38,10 +38,10 @@ impl RequestObserver for Requests {
 const MAX_BYTES: usize = 64 << 20;
 
 /// A page as far as the tests look: the names, and whether there are more.
-type Names = (Vec<String>, Option<String>);
+pub(crate) type Names = (Vec<String>, Option<String>);
 
 impl Plugin {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let server = DevServer::start(DevServerOptions::default()).await.unwrap();
         let requests = Arc::<Requests>::default();
         let observer = Arc::clone(&requests) as Arc<dyn RequestObserver>;
@@ -57,6 +57,7 @@ impl Plugin {
         .unwrap();
         let api_calls = ApiCalls {
             plugin: "plugin".into(),
+            remote_cluster: None,
             denials: Arc::new(Denials::new(
                 "plugin".into(),
                 Arc::new(HostEvents::default().of("plugin".into())),
@@ -77,7 +78,7 @@ impl Plugin {
     }
 
     /// One of a host that does not lead.
-    fn standing_by(mut self) -> (Self, impl Future<Output = ()>) {
+    pub(crate) fn standing_by(mut self) -> (Self, impl Future<Output = ()>) {
         let (election, begin) = crate::leader_election::tests::standby();
         self.api_calls.election = election;
         (self, begin)
@@ -94,7 +95,7 @@ impl Plugin {
         options: CallOptions,
     ) -> Result<ClientAnswer, ClientError> {
         let context = CallContext::default();
-        let call = ClientCall { kind, verb, options, max_bytes: MAX_BYTES, context };
+        let call = ClientCall { cluster: 0, kind, verb, options, max_bytes: MAX_BYTES, context };
         self.api_calls.call(call, |_, _| None).await
     }
 
@@ -111,7 +112,7 @@ impl Plugin {
         }
     }
 
-    async fn list(&self, options: CallOptions) -> Result<Names, ClientError> {
+    pub(crate) async fn list(&self, options: CallOptions) -> Result<Names, ClientError> {
         let options = CallOptions { namespace: Some("default".to_owned()), ..options };
         match self.call(ClientVerb::List, options).await? {
             ClientAnswer::Page { items, continue_token, resource_version, remaining_items: _ } => {
@@ -123,7 +124,7 @@ impl Plugin {
     }
 }
 
-fn limited(limit: u32) -> CallOptions {
+pub(crate) fn limited(limit: u32) -> CallOptions {
     CallOptions { limit, ..CallOptions::default() }
 }
 
@@ -132,7 +133,7 @@ fn from_cache(limit: u32) -> CallOptions {
 }
 
 /// Why the host refused a call; none if the server did.
-fn reason(error: &ClientError) -> Option<RefusalReason> {
+pub(crate) fn reason(error: &ClientError) -> Option<RefusalReason> {
     match error {
         ClientError::Refused(refusal) => Some(refusal.reason),
         ClientError::Api(_) => None,
@@ -196,7 +197,8 @@ async fn an_update_that_may_create_needs_the_permission_to_create() {
         let kind = Gvk::new("coordination.k8s.io", "v1", "Lease");
         let verb = ClientVerb::Update(body.to_string().into_bytes());
         let (options, context) = Default::default();
-        calls.call(ClientCall { kind, verb, options, context, max_bytes: usize::MAX }, |_, _| None).await
+        let call = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: usize::MAX };
+        calls.call(call, |_, _| None).await
     };
     plugin.api_calls.grants = grant(&["update"]);
     let refused = update(&plugin.api_calls, "").await.unwrap_err();
@@ -235,7 +237,7 @@ async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
     assert_eq!(late(), 1);
     // The client asks last, for what waited since the first look.
     let ApiCalls { client, election, metrics, .. } = &plugin.api_calls;
-    let gated = client.clone().with_write_gate(election.write_gate(metrics).expect("a gate"));
+    let gated = election.gated(client.clone(), metrics);
     let resource = client.discover_charged(&Gvk::new("", "v1", "ConfigMap")).await.unwrap();
     let other = body.to_string().replace("\"x\"", "\"y\"");
     let sent = gated.create(&resource, Some("default"), other.as_bytes(), &WriteParams::default()).await;
@@ -263,7 +265,7 @@ async fn writes_near_the_end_of_a_term_demand_the_version_that_the_plugin_knows(
     let send = async |verb: ClientVerb, known: Option<&str>| {
         let kind = Gvk::new("", "v1", "ConfigMap");
         let (options, context) = Default::default();
-        let call = ClientCall { kind, verb, options, context, max_bytes: MAX_BYTES };
+        let call = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: MAX_BYTES };
         match plugin.api_calls.call(call, |_, _| known.map(str::to_owned)).await? {
             ClientAnswer::Object(object) => Ok(object.resource_version().to_owned()),
             _ => Ok::<_, ClientError>(String::new()),
@@ -507,7 +509,7 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
     let send = async |kind: &str, verb: ClientVerb, dry_run: bool| {
         let (kind, options) = (Gvk::new("", "v1", kind), CallOptions { dry_run, ..CallOptions::default() });
         let context = CallContext { key: Some("default/k".parse().unwrap()), call_id: 5 };
-        let call = ClientCall { kind, verb, options, max_bytes: MAX_BYTES, context };
+        let call = ClientCall { cluster: 0, kind, verb, options, max_bytes: MAX_BYTES, context };
         let _ = plugin.api_calls.call(call, |_, _| None).await;
     };
     let key = || "default/s".parse().unwrap();

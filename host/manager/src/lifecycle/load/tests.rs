@@ -297,8 +297,14 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
     let options = Ok(pilothouse_engine::EventOptions::default());
     let event = GuestEvent { regarding, related: None, event_type, reason, action, note, options };
     let (context, max_bytes, options) = (CallContext::default(), 1 << 20, CallOptions::default());
-    let live =
-        ClientCall { kind: kind.clone(), verb: ClientVerb::Get(key.clone()), options, max_bytes, context };
+    let live = ClientCall {
+        cluster: 0,
+        kind: kind.clone(),
+        verb: ClientVerb::Get(key.clone()),
+        options,
+        max_bytes,
+        context,
+    };
     let mut visit = |_: Option<&str>| std::ops::ControlFlow::Continue(());
     let spec = MetricSpec {
         kind: MetricKind::Gauge,

@@ -108,6 +108,7 @@ impl Plugin {
             config_digest: format!("{digest:016x}"),
             service_account: account.map(|account| format!("{}/{}", account.namespace, account.name)),
             grants: generation.imports.api_calls.grants.rules().to_vec(),
+            remote_clusters: generation.imports.remote_clusters.view(),
             watches: generation
                 .description
                 .watches

@@ -142,6 +142,23 @@ async fn clusters_that_the_operator_does_not_allow_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_remote_cluster_that_the_host_does_not_have_is_a_warning_and_the_plugin_runs() {
+    let host = host(options(), &["east"]).await;
+    let rule = json!({"groups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": ["a"]});
+    let remote = json!([{"clusters": ["east", "mars"], "permissions": [rule]}]);
+    host.apply(changed(&json!({"remoteClusters": remote}))).await;
+    assert_eq!(runs(&host), named(&[("p", Running)]));
+    let detail = host.manager.detail("p").unwrap();
+    let words = "spec.remoteClusters: the host has no cluster \"mars\", it has: east, home; ";
+    let warnings = &detail.status.warnings;
+    assert!(warnings.len() == 1 && warnings[0].starts_with(words), "{warnings:?}");
+    let current = detail.current.unwrap();
+    let [east, mars] = &current.remote_clusters[..] else { panic!("{:?}", current.remote_clusters) };
+    assert_eq!((&*east.name, east.grants.len(), &east.error), ("east", 1, &None));
+    assert!(mars.name == "mars" && mars.error.as_ref().unwrap().contains(words), "{mars:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_away_does_not_keep_the_host_from_being_ready() {
     let host = host(options(), &["east"]).await;
     let watches = json!({"watches": [{"version": "v1", "kind": "ConfigMap"}]});

@@ -36,6 +36,8 @@ pub(crate) struct Write<'a> {
     pub(crate) key: Option<&'a ObjectKey>,
     /// Number of the plugin's call; 0 outside of one.
     pub(crate) call: u64,
+    /// The remote cluster that it goes to; none: that of the run.
+    pub(crate) cluster: Option<&'a str>,
     /// `create`, `update`, `patch`, `apply`, `delete` or `deletecollection`.
     pub(crate) verb: &'static str,
     pub(crate) group: &'a str,
@@ -120,6 +122,8 @@ pub(super) struct AuditLine {
     key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
     verb: &'static str,
     group: String,
     version: String,
@@ -162,6 +166,7 @@ impl AuditLine {
             generation,
             key: write.key.map(ToString::to_string),
             call: Some(write.call).filter(|call| *call > 0),
+            cluster: some(write.cluster),
             verb: write.verb,
             group: clip(write.group),
             version: clip(write.version),

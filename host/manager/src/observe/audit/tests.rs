@@ -77,6 +77,7 @@ async fn a_line_has_what_is_known_and_texts_are_cut() {
     let write = Write {
         key: Some(&key),
         call: 7,
+        cluster: Some("east"),
         verb: "apply",
         group: "apps",
         version: "v1",
@@ -106,8 +107,8 @@ async fn a_line_has_what_is_known_and_texts_are_cut() {
     assert_eq!(
         lines[0],
         json!({
-            "plugin": "p", "generation": 3, "key": "ns/key", "call": 7, "verb": "apply", "group": "apps", "version": "v1",
-            "resource": "deployments", "subresource": "status", "namespace": "ns", "name": "given",
+            "plugin": "p", "generation": 3, "key": "ns/key", "call": 7, "cluster": "east", "verb": "apply",
+            "group": "apps", "version": "v1", "resource": "deployments", "subresource": "status", "namespace": "ns", "name": "given",
             "user": "system:serviceaccount:ns:robot", "dryRun": true, "outcome": "done",
             "resourceVersionBefore": "4", "resourceVersion": "5",
         })

@@ -131,7 +131,7 @@ fn an_event_keeps_no_body_of_a_live_object() {
     });
     let large = Object::decode(large.to_string().as_bytes()).unwrap();
     let free = state.handles.free_bytes();
-    let object = state.handles.push_live(large).unwrap();
+    let object = state.handles.push_live(large, 0).unwrap();
     let mut call = import_call(&mut state);
     let event = about(&mut call, &object);
     HostEvent::related(&mut call, lent(&event), lent(&object)).unwrap();

@@ -232,6 +232,10 @@ async function updatePlugin(name) {
     ...lister("Watches", current.watches.map(watchText)),
     ...lister("Permissions", current.grants.map(grantText)),
     ...lister(
+      "Permissions in remote clusters",
+      (current.remoteClusters || []).flatMap((c) => c.grants.map((rule) => `${c.name}: ${grantText(rule)}`)),
+    ),
+    ...lister(
       "Limits",
       current.limits.map((l) => `${l.name}: ${l.limit || "none"}${l.used ? `, ${l.used} used` : ""}`),
     ),
