@@ -1,4 +1,5 @@
-//! [`Shards`]: hosts share plugins. Each plugin belongs to one of a fixed number of shards, and each shard to one host.
+//! [`Shards`]: hosts share plugins. Each plugin belongs to one of a fixed number of shards, and each shard to one host. A
+//! plugin whose keys are shared has some in each shard ([`KeyShards`]).
 //!
 //! ```text
 //!  Lease NAME            who may share at all: the group of hosts with so many shards, or a host without shards
@@ -10,6 +11,7 @@
 //!        └─► Leadership of each term, like that of an election
 //! ```
 
+mod keys;
 mod lease;
 mod machine;
 mod names;
@@ -28,6 +30,7 @@ use tokio::time::Instant;
 use crate::config::{ConfigError, LeaderElectionConfig};
 use crate::leadership::Leadership;
 
+pub use keys::KeyShards;
 pub use task::ShardsTask;
 
 /// How a host shares plugins with others.
@@ -110,6 +113,12 @@ impl Shards {
     #[must_use]
     pub fn shard_of(&self, plugin: &str) -> usize {
         names::shard_of(plugin, self.count())
+    }
+
+    /// The shards of the keys of a plugin, where hosts share its keys.
+    #[must_use]
+    pub fn of_keys(&self, plugin: &str) -> KeyShards {
+        KeyShards::new(plugin, self.count())
     }
 
     /// Name of this host.
