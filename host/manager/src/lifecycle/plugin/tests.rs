@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::*;
 use crate::lifecycle::quarantine::KEYS_TO_QUARANTINE;
 use crate::observe::status::PluginState;
