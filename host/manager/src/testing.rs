@@ -24,7 +24,7 @@ use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::LoadError;
 use pilothouse_executor::Executor;
 use pilothouse_plugin::directory::{Files, Places};
-use pilothouse_plugin::{AllowLists, Description, Grants, Manifest};
+use pilothouse_plugin::{AllowLists, Description, Grants, KeySharing, Manifest};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
@@ -251,7 +251,7 @@ impl TestPlugin {
             indexes: Default::default(),
             fetcher: None,
         };
-        let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);
+        let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), KeySharing::Together, None);
         Self { host, plugin, loader, compiler, server, rules, wasm_path: PathBuf::from("p.wasm") }
     }
 

@@ -426,6 +426,14 @@ impl SystemImports for PluginImports {}
 
 impl QueueImports for PluginImports {
     fn queue_room(&self, keys: &[ObjectKey]) -> Result<(), Refusal> {
+        if let Some(shared) = self.api_calls.election.keys()
+            && let Some(other) = keys.iter().find(|key| !shared.has(key))
+        {
+            return Err(Refusal::unavailable(format_args!(
+                "this host does not have the shard of the key {other} (spec.keys: perNamespace): change an object that maps \
+                 to the key, for the host that has it, or write spec.keys: together"
+            )));
+        }
         let most = self.queue_depth;
         let has_room = match keys {
             [key] => self.queue.has_room_for(key, most),

@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_executor::{Executor, Group, JoinHandle, yield_after_slice};
 use pilothouse_object::ObjectKey;
-use pilothouse_plugin::split_run;
+use pilothouse_plugin::{KeySharing, split_run};
 use pilothouse_workqueue::{Item, Queue, Timekeeper, WorkerCount};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -131,11 +131,12 @@ pub(crate) struct Switched {
 }
 
 impl Plugin {
-    /// A new plugin; `predecessor` had the name before and may still have calls in flight.
+    /// A new plugin, whose keys are shared so; `predecessor` had the name before and may still have calls in flight.
     pub(crate) fn new(
         name: &str,
         host: &HostContext,
         metrics: &Metrics,
+        keys: KeySharing,
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
         let HostContext {
@@ -151,7 +152,7 @@ impl Plugin {
             traces,
         } = host.clone();
         // All runs of a plugin are in one shard: one host writes the status of its Plugin.
-        let election = election.of_plugin(split_run(name).0);
+        let election = election.of_plugin(split_run(name).0, keys);
         // One account for all plugins that have the name one after the other.
         let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
         let name = Arc::from(name);
@@ -168,7 +169,8 @@ impl Plugin {
                 .rate_limiter(limiter::build(&pilothouse_plugin::RateLimiter::default()))
                 .build_with_hook(&timekeeper, hook);
             let gate = if is_standby {
-                LeadershipGate::closed(&name, &queue, metrics.remembered(&name))
+                let shards = election.keys().map(|keys| keys.of_keys().clone());
+                LeadershipGate::closed(&name, &queue, metrics.remembered(&name), shards)
             } else {
                 LeadershipGate::opened(&name, &queue)
             };
@@ -372,9 +374,7 @@ impl Plugin {
         self.repair.cancel();
         self.queue.release_backoff();
         next.start(self, before.as_ref());
-        if self.election.was_elected() {
-            self.schedules.set(&next.description.schedules);
-        }
+        self.set_schedules(&next);
         // After the start: a pump that wakes from a quarantine finds that it has been replaced.
         self.state.wake_waiters();
         Some(Switched { before: before.map(|generation| generation.number) })

@@ -66,7 +66,7 @@ impl Host {
     }
 
     fn current(&self) -> Arc<Plugin> {
-        self.manager.plugin("p")
+        self.manager.plugin("p", None)
     }
 }
 

@@ -110,7 +110,8 @@ async fn a_load_waits_for_the_last_call_of_a_removed_plugin_of_its_name() {
     removed.spawn(tokio::time::sleep(call));
     removed.retire();
     let host = host_context(removed.election().clone());
-    test.plugin = Plugin::new("p", &host, &Metrics::new(), Some(Arc::clone(&removed)));
+    let (metrics, keys) = (Metrics::new(), KeySharing::Together);
+    test.plugin = Plugin::new("p", &host, &metrics, keys, Some(Arc::clone(&removed)));
     let began = Instant::now();
     load(&test, FakeComponent::reconciler().0, &json!({})).await;
     assert_eq!(began.elapsed(), call);
@@ -236,7 +237,7 @@ async fn a_component_is_read_only_when_there_is_a_slot_for_it() {
     let test = TestPlugin::new().await;
     let files = Files { wasm_path: "/nowhere/p.wasm".into(), ..files(b"a", &json!({})) };
     let slots = take_slots(&test);
-    let mut waiting = Box::pin(test.loader.try_prepare(&files));
+    let mut waiting = Box::pin(test.loader.try_prepare(&test.plugin, &files));
     assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
     drop(slots);
     let Err(LoadFailure::Retry(reason)) = waiting.await else { panic!("there is no file") };
@@ -250,7 +251,7 @@ async fn components_that_take_long_to_compile_hold_up_no_other_one() {
     let prepare = |wasm: &'static [u8]| {
         let test = Arc::clone(&test);
         let files = files(wasm, &json!({}));
-        tokio::spawn(async move { test.loader.try_prepare(&files).await.map(drop) })
+        tokio::spawn(async move { test.loader.try_prepare(&test.plugin, &files).await.map(drop) })
     };
     let slots = take_slots(&test).len();
     let slow: Vec<_> = (0..slots).map(|_| prepare(b"endless")).collect();
