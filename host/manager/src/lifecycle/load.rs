@@ -321,8 +321,8 @@ impl Loader {
         };
         load.manifest().check_keys(&description).map_err(Refused::manifest)?;
         if traits.has_state && load.manifest().keys == KeySharing::PerNamespace {
-            let reason = "it exports state, which is that of one instance, and spec.keys shares its keys among hosts; remove \
-                          spec.keys";
+            let reason = "spec.keys: \"perNamespace\" shares keys among hosts, and the component exports state, which is that of \
+                          one instance; remove spec.keys";
             return Err(Refused::manifest(reason.to_owned()).into());
         }
         if traits.has_state && description.max_concurrent_reconciles > 1 {

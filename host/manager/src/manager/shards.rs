@@ -85,4 +85,6 @@ impl Manager {
 }
 
 #[cfg(test)]
+mod key_tests;
+#[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Terms of shards that end and begin, on a development server.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,19 +20,24 @@ use crate::testing::dev_server::{client, take_shard, until};
 
 /// A host that shares plugins in one shard, with leases of two seconds.
 async fn host(server: &DevServer) -> (Host, Shards) {
+    host_of(server, "host_1", 1).await
+}
+
+/// A host of this name, one of those that share plugins in so many shards.
+pub(super) async fn host_of(server: &DevServer, identity: &str, shards: usize) -> (Host, Shards) {
     let election = LeaderElectionConfig {
         lease_duration: Duration::from_secs(2),
         renew_deadline: Duration::from_millis(1500),
         retry_period: Duration::from_millis(300),
-        ..LeaderElectionConfig::new("host_1")
+        ..LeaderElectionConfig::new(identity)
     };
-    let config = ShardsConfig { election, shards: 1, join_delay: Duration::ZERO };
+    let config = ShardsConfig { election, shards, join_delay: Duration::ZERO };
     let client = client(server).await;
     let (shards, task) = Shards::new(&client, "default", "hosts", config, &Handle::current()).unwrap();
     tokio::spawn(task.run());
     let election = LeaderElection::sharded(shards.clone(), Duration::from_secs(5));
     let options = ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) };
-    (Host::with(options).await, shards)
+    (Host::of(client, options, BTreeMap::new()).await, shards)
 }
 
 fn current(host: &Host) -> Arc<Plugin> {
