@@ -396,8 +396,9 @@ impl ClientImports for PluginImports {
 }
 
 impl EventImports for PluginImports {
-    fn record_event(&self, _context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
-        let is_leader = self.api_calls.election.is_leader();
+    fn record_event(&self, context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
+        let election = &self.api_calls.election;
+        let is_leader = election.of_call(context.call_id).as_ref().unwrap_or(election).is_leader();
         self.events.record(self.generation, is_leader, &self.api_calls.grants, event).inspect_err(|refusal| {
             if refusal.reason == RefusalReason::Forbidden {
                 self.api_calls.denials.record(Denied::Event, &refusal.message);
