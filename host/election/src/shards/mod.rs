@@ -17,6 +17,8 @@ mod machine;
 mod names;
 mod store;
 mod task;
+#[cfg(feature = "testing")]
+mod testing;
 
 use std::fmt;
 use std::sync::Arc;

@@ -17,6 +17,7 @@
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use pilothouse_election::KeyShards;
@@ -26,6 +27,9 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::tombstones::{MAX_TOMBSTONES, TombstoneBuffer};
+
+/// The pause before a key comes again that has no term: whoever ends its term closes the gate long before.
+const KEPT_AGAIN: Duration = Duration::from_secs(1);
 
 /// Adds keys to the queue of a plugin on the leader, and keeps the keys of deleted objects on a standby.
 pub(crate) struct LeadershipGate {
@@ -102,13 +106,17 @@ impl LeadershipGate {
     /// Adds a key because of an object that is not in the cache any more, or not visible. A standby keeps the key.
     pub(crate) fn add_deleted(&self, key: ObjectKey, reasons: Reasons) {
         let reasons = reasons.of_gone();
-        let part = &self.parts[self.number_of(&key)];
-        if !part.is_open()
-            && let Some(mut closed) = part.still_closed()
-        {
-            return self.remember(&mut closed, key, reasons);
+        if let Some(key) = self.remember(key, reasons) {
+            self.enqueue(key, reasons, Priority::NORMAL);
         }
-        self.enqueue(key, reasons, Priority::NORMAL);
+    }
+
+    /// Keeps a key of an object that is gone, which was taken from the queue when the host had no term of its shard. If its part
+    /// is open all the same, because the term has not been ended yet or the next one has begun, the key comes again later.
+    pub(crate) fn keep_deleted(&self, key: ObjectKey, reasons: Reasons) {
+        if let Some(key) = self.remember(key, reasons) {
+            self.queue.add_after(key, reasons, Priority::NORMAL, KEPT_AGAIN);
+        }
     }
 
     /// A change ends a pending `requeue-after` or backoff of its key, as in controller-runtime: both are one run.
@@ -120,7 +128,13 @@ impl LeadershipGate {
         );
     }
 
-    fn remember(&self, closed: &mut Closed, key: ObjectKey, reasons: Reasons) {
+    /// Keeps a key if its part is closed; returns it otherwise.
+    fn remember(&self, key: ObjectKey, reasons: Reasons) -> Option<ObjectKey> {
+        let part = &self.parts[self.number_of(&key)];
+        if part.is_open() {
+            return Some(key);
+        }
+        let Some(mut closed) = part.still_closed() else { return Some(key) };
         let before = closed.tombstones.len();
         if !closed.tombstones.insert(key, reasons) && !mem::replace(&mut closed.warned, true) {
             tracing::warn!(
@@ -131,6 +145,7 @@ impl LeadershipGate {
             );
         }
         self.size.inc_by(signed(closed.tombstones.len()) - signed(before));
+        None
     }
 
     /// Drops the tombstones of a shard that are older than the last rotation.
@@ -211,7 +226,6 @@ fn signed(count: usize) -> i64 {
 mod tests {
     use std::collections::BTreeSet;
     use std::sync::Barrier;
-    use std::time::Duration;
 
     use super::*;
 

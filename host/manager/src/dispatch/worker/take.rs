@@ -167,7 +167,7 @@ pub(crate) fn drop_keys_of_others(plugin: &Plugin, keys: &KeyTerms) {
 /// all cached objects, and this one again if it has begun meanwhile; of other keys the gate keeps this one.
 fn drop_key(plugin: &Plugin, item: &mut Key) {
     if item.payload.are_of_gone() {
-        plugin.gate().add_deleted(item.key.clone(), item.payload);
+        plugin.gate().keep_deleted(item.key.clone(), item.payload);
     }
     plugin.queue().finish(item, Verdict::Done);
 }

@@ -77,3 +77,6 @@ impl Plugin {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
