@@ -5,20 +5,25 @@
 //! live writes are refused. Changed objects wait in the caches for the begin of the term; keys of deleted objects wait in
 //! `dispatch/tombstones.rs`. A plugin has one term. After a lost term of the host the process ends: a fresh start is the
 //! only way to learn of the requeues that the next leader keeps in its memory. After a term of a shard the plugin is
-//! replaced by another one of the same files, which stands by (`manager/shards.rs`): a fresh start as well.
+//! replaced by another one of the same files, which stands by (`manager/shards.rs`): a fresh start as well. A plugin whose
+//! keys are shared stays, and its keys and calls have terms ([`KeyTerms`]).
 //!
-//! Invariant: before each call of a plugin the caller asks [`LeaderElection::is_leader`], which reads the clock. A process
-//! that was stopped and continues after its term begins no call, and sends no write.
+//! Invariant: before each call of a plugin the caller asks [`LeaderElection::is_leader`] or [`LeaderElection::enter`], which
+//! read the clock. A process that was stopped and continues after its term begins no call, and sends no write.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pilothouse_client::{Client, WriteGate};
 use pilothouse_election::{ElectionStatus, LeaderHealthzAdaptor, Leadership, Shards};
+use pilothouse_object::ObjectKey;
+use pilothouse_plugin::KeySharing;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::key_terms::{CallTerms, KeyTerms};
 use crate::observe::metrics::PluginMetrics;
 use crate::observe::status::{ElectionView, Role, ShardsView};
 
@@ -47,6 +52,10 @@ enum Source {
     Shards(Shards),
     /// One shard of it.
     Shard(Shards, usize),
+    /// A plugin whose keys it shares: each shard has some.
+    Keys(KeyTerms),
+    /// One call of such a plugin.
+    Call(CallTerms),
 }
 
 impl LeaderElection {
@@ -76,35 +85,77 @@ impl LeaderElection {
         Self(Some(Arc::new(Elected { source, grace, term, elected })))
     }
 
-    /// That of a plugin: without shards the same, with shards a standby of the plugin's shard.
-    pub(crate) fn of_plugin(&self, plugin: &str) -> Self {
-        match self.shards() {
-            Some(shards) => self.of_shard(shards.shard_of(plugin)),
-            None => self.clone(),
+    /// That of a plugin: without shards the same, with shards a standby of the plugin's shard, or of all shards if its keys are
+    /// shared.
+    pub(crate) fn of_plugin(&self, plugin: &str, keys: KeySharing) -> Self {
+        match (self.shards(), keys) {
+            (None, _) => self.clone(),
+            (Some(shards), KeySharing::Together) => self.of_shard(shards.shard_of(plugin)),
+            (Some(shards), KeySharing::PerNamespace) => {
+                Self::new(Source::Keys(KeyTerms::new(shards, plugin)), self.grace())
+            }
         }
     }
 
     /// A standby of a shard; without shards the same.
     pub(crate) fn of_shard(&self, shard: usize) -> Self {
-        match (self.shards(), &self.0) {
-            (Some(shards), Some(elected)) => Self::new(Source::Shard(shards.clone(), shard), elected.grace),
-            _ => self.clone(),
+        match self.shards() {
+            Some(shards) => Self::new(Source::Shard(shards.clone(), shard), self.grace()),
+            None => self.clone(),
         }
+    }
+
+    /// Where the keys of the plugin are shared, the terms of one of its calls; none elsewhere.
+    pub(crate) fn of_call(&self, call: u64) -> Option<Self> {
+        let election = Self::new(Source::Call(self.keys()?.of_call(call)), self.grace());
+        // What comes after these terms is late.
+        election.0.iter().for_each(|elected| elected.elected.cancel());
+        Some(election)
+    }
+
+    fn grace(&self) -> Duration {
+        self.0.as_ref().map_or(Duration::ZERO, |elected| elected.grace)
+    }
+
+    /// The terms of the keys of a plugin, if hosts share them.
+    pub(crate) fn keys(&self) -> Option<&KeyTerms> {
+        match &self.0.as_ref()?.source {
+            Source::Keys(keys) => Some(keys),
+            _ => None,
+        }
+    }
+
+    /// Whether hosts share the keys of a plugin as its manifest says.
+    pub(crate) fn shares_as(&self, keys: KeySharing) -> bool {
+        self.shards().is_none() || self.keys().is_some() == (keys == KeySharing::PerNamespace)
     }
 
     /// The shards, if the host shares plugins with others.
     pub(crate) fn shards(&self) -> Option<&Shards> {
         match &self.0.as_ref()?.source {
-            Source::Lease { .. } => None,
             Source::Shards(shards) | Source::Shard(shards, _) => Some(shards),
+            Source::Keys(keys) => Some(keys.shards()),
+            Source::Lease { .. } | Source::Call(_) => None,
         }
     }
 
-    /// The shard of a plugin.
+    /// The shard of a plugin; of one whose keys are shared that of the keys without a namespace.
     pub(crate) fn shard(&self) -> Option<usize> {
         match &self.0.as_ref()?.source {
             Source::Shard(_, shard) => Some(*shard),
-            Source::Lease { .. } | Source::Shards(_) => None,
+            Source::Keys(keys) => Some(keys.of_keys().of(None)),
+            Source::Lease { .. } | Source::Shards(_) | Source::Call(_) => None,
+        }
+    }
+
+    /// The shards in whose terms a plugin works; 0 without shards.
+    pub(crate) fn term_shards(&self) -> Range<usize> {
+        match self.keys() {
+            Some(keys) => 0..keys.of_keys().count(),
+            None => {
+                let shard = self.shard().unwrap_or(0);
+                shard..shard + 1
+            }
         }
     }
 
@@ -122,13 +173,11 @@ impl LeaderElection {
         }
     }
 
-    /// The term in which plugins that come now take part; none on a standby.
-    pub(crate) fn running_term(&self) -> Option<Leadership> {
-        let elected = self.0.as_ref()?;
-        match &elected.source {
-            Source::Lease { .. } => elected.term.get().cloned(),
-            Source::Shards(_) => None,
-            Source::Shard(shards, shard) => shards.term(*shard),
+    /// The term of a shard, or of the host without shards, in which plugins that come now take part; none on a standby.
+    pub(crate) fn running_term(&self, shard: usize) -> Option<Leadership> {
+        match self.shards() {
+            Some(shards) => shards.term(shard),
+            None => self.0.as_ref()?.term.get().cloned(),
         }
     }
 
@@ -169,7 +218,7 @@ impl LeaderElection {
         let Some(elected) = &self.0 else { return Duration::ZERO };
         let lease_duration = match &elected.source {
             Source::Lease { status, .. } => status.lease_duration(),
-            Source::Shards(shards) | Source::Shard(shards, _) => shards.lease_duration(),
+            _ => self.shards().map_or(Duration::ZERO, Shards::lease_duration),
         };
         lease_duration.saturating_add(elected.grace)
     }
@@ -178,26 +227,48 @@ impl LeaderElection {
     pub(crate) fn leader_at_work(&self) -> Option<Instant> {
         match &self.0.as_ref()?.source {
             Source::Lease { status, .. } => status.leader_at_work(),
-            Source::Shards(_) => None,
             Source::Shard(shards, shard) => shards.holder_at_work(*shard),
+            Source::Shards(_) | Source::Keys(_) | Source::Call(_) => None,
         }
     }
 
-    /// Whether a call may begin now.
+    /// Whether a call may begin now; where the keys are shared, a call for any of them.
     pub(crate) fn is_leader(&self) -> bool {
-        self.0.as_ref().is_none_or(|elected| elected.term.get().is_some_and(Leadership::is_leading))
+        let Some(elected) = &self.0 else { return true };
+        match &elected.source {
+            Source::Keys(keys) => keys.held().next().is_some(),
+            Source::Call(terms) => terms.last(),
+            _ => elected.term.get().is_some_and(Leadership::is_leading),
+        }
+    }
+
+    /// Whether a call for this key may begin now.
+    pub(crate) fn is_leader_of(&self, key: &ObjectKey) -> bool {
+        self.keys().map_or_else(|| self.is_leader(), |keys| keys.has(key))
+    }
+
+    /// The terms of a call for these keys; none if it may not begin now.
+    pub(crate) fn enter<'a>(&self, keys: impl IntoIterator<Item = &'a ObjectKey>) -> Option<CallTerms> {
+        match self.keys() {
+            Some(terms) => terms.enter(keys),
+            None => self.is_leader().then(CallTerms::default),
+        }
     }
 
     /// Whether so little of the term is left that what begins now may be answered after it: less than half of the renew
     /// deadline. It is longer while renewals are answered: with the default times, two in a row have failed.
-    pub(crate) fn is_near_end(&self) -> bool {
+    /// Where the keys are shared, that of the terms of this call.
+    pub(crate) fn is_near_end(&self, call: u64) -> bool {
         let Some(elected) = &self.0 else { return false };
-        let renew_deadline = match &elected.source {
-            Source::Lease { status, .. } => status.renew_deadline(),
-            Source::Shards(shards) | Source::Shard(shards, _) => shards.renew_deadline(),
+        let own = || elected.term.get().filter(|term| term.is_leading()).map(Leadership::remaining);
+        let (renew_deadline, remaining) = match &elected.source {
+            Source::Lease { status, .. } => (status.renew_deadline(), own()),
+            Source::Shards(shards) | Source::Shard(shards, _) => (shards.renew_deadline(), own()),
+            Source::Keys(keys) => (keys.shards().renew_deadline(), keys.of_call(call).remaining()),
+            // It is asked of the plugin's.
+            Source::Call(_) => return false,
         };
-        let term = elected.term.get().filter(|term| term.is_leading());
-        term.is_some_and(|term| term.remaining() < renew_deadline / 2)
+        remaining.is_some_and(|remaining| remaining < renew_deadline / 2)
     }
 
     /// Whether this host runs the plugin of a name now: as its leader, as the holder of its shard, or without an election.
@@ -239,10 +310,7 @@ impl LeaderElection {
     /// The election as `/plugins` shows it; none without one.
     pub(crate) fn view(&self) -> Option<ElectionView> {
         let elected = self.0.as_ref()?;
-        let status = match &elected.source {
-            Source::Lease { status, .. } => status,
-            Source::Shards(shards) | Source::Shard(shards, _) => return Some(of_shards(shards)),
-        };
+        let Source::Lease { status, .. } = &elected.source else { return self.shards().map(of_shards) };
         let role = match elected.term.get() {
             None => Role::Standby,
             Some(term) if term.is_leading() => Role::Leader,
@@ -262,16 +330,15 @@ impl LeaderElection {
     pub(crate) fn status(&self) -> Option<ElectionStatus> {
         match &self.0.as_ref()?.source {
             Source::Lease { status, .. } => Some(status.clone()),
-            Source::Shards(_) | Source::Shard(..) => None,
+            _ => None,
         }
     }
 
     /// Health of the election: an error when the lease was not renewed in time.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.0.as_ref().map(|elected| &elected.source) {
-            None => Ok(()),
             Some(Source::Lease { health, .. }) => health.check(),
-            Some(Source::Shards(shards) | Source::Shard(shards, _)) => shards.check(TOLERANCE),
+            _ => self.shards().map_or(Ok(()), |shards| shards.check(TOLERANCE)),
         }
     }
 }
@@ -417,13 +484,13 @@ pub(crate) mod tests {
         assert_eq!((view(&election).role, view(&election).leader.as_str()), (Role::Leader, "me"));
         assert_eq!(view(&election).transitions, Some(0));
         tokio::time::advance(Duration::from_secs(4)).await;
-        assert!(!election.is_near_end());
+        assert!(!election.is_near_end(0));
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(election.is_near_end());
+        assert!(election.is_near_end(0));
         // Nothing has run since, as in a process that was stopped.
         tokio::time::advance(Duration::from_secs(4)).await;
         assert!(!election.is_leader() && !can_begin(&election).await);
-        assert!(!election.is_near_end(), "there is no term any more");
+        assert!(!election.is_near_end(0), "there is no term any more");
         assert_eq!(view(&election).role, Role::Lost);
     }
 

@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_engine::{Engine, EngineOptions};
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::split_run;
+use pilothouse_plugin::{KeySharing, split_run};
 use pilothouse_workqueue::{Priority, Timekeeper};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -324,22 +324,32 @@ impl Manager {
         &self.0.home.loader.work
     }
 
-    /// The run of a name; a new one if there is none, or one that is being removed.
-    fn plugin(&self, name: &str) -> Arc<Plugin> {
+    /// The run of a name; a new one if there is none, or one that is being removed. If its manifest is known, one of which no
+    /// generation was loaded gives way to another whose keys are shared as the manifest says.
+    fn plugin(&self, name: &str, keys: Option<KeySharing>) -> Arc<Plugin> {
         let mut plugins = self.0.plugins.lock();
         let present = plugins.get(name).map(|entry| Arc::clone(&entry.plugin));
         let predecessor = match present {
-            Some(plugin) if !plugin.is_stopping() => return plugin,
+            Some(plugin) if !plugin.is_stopping() => {
+                let fits = keys.is_none_or(|keys| plugin.election().shares_as(keys));
+                if fits || plugin.current().is_some() {
+                    return plugin;
+                }
+                plugins.get(name).into_iter().for_each(Entry::cancel);
+                plugin.retire();
+                Some(plugin)
+            }
             other => other,
         };
-        let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, predecessor);
+        let keys = keys.unwrap_or_default();
+        let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, keys, predecessor);
         plugins.insert(name.to_owned(), Entry::new(&plugin));
         plugin
     }
 
     /// Loads the files of one run.
     fn load(&self, files: Files) {
-        let plugin = self.plugin(&files.name);
+        let plugin = self.plugin(&files.name, Some(files.manifest.keys));
         let cancel = self.0.stopping.child_token();
         if let Some(entry) = self.0.plugins.lock().get_mut(&files.name) {
             entry.prepare(cancel.clone());
@@ -450,8 +460,8 @@ impl Manager {
                 return Ok(format!("{name}: the files are loaded again"));
             }
             Command::Reconcile(key) => {
-                if !plugin.election().is_leader() {
-                    let why = "this host is a standby; ask the leader, or the holder of the plugin's shard";
+                if !plugin.election().is_leader_of(key) {
+                    let why = "this host is a standby; ask the leader, or the holder of the shard of the plugin or of the key";
                     return Err(CommandError::Not(why));
                 }
                 if plugin.current().is_none() {

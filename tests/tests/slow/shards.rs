@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Timestamp;
+use pilothouse_election::KeyShards;
 use pilothouse_testkit::poll::SOON;
-use pilothouse_tests::audit::{self, Audit};
+use pilothouse_tests::audit::{self, Audit, ObjectRef};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::counted_maps::{self, CountedMaps};
 use pilothouse_tests::host::HostOptions;
@@ -242,7 +243,11 @@ struct Member {
     stopped: bool,
 }
 
+/// Plugins that have a namespace each.
 const COUNTERS: usize = 8;
+/// Namespaces of one more plugin, whose keys the hosts share.
+const TEAMS: usize = 8;
+const SHARED: &str = "counter-shared";
 const KEYS: u64 = 20;
 const MEMBERS: usize = 3;
 const NAMESPACE: &str = "shards-cut";
@@ -251,6 +256,11 @@ const TROUBLE: Duration = Duration::from_secs(600);
 
 fn counter(number: usize) -> String {
     format!("counter-{number}")
+}
+
+/// The namespaces of the counters, and those of the teams.
+fn namespace(number: usize) -> String {
+    format!("{NAMESPACE}-{number}")
 }
 
 impl Member {
@@ -272,10 +282,13 @@ impl Member {
     fn start(&mut self) -> Result<()> {
         let host = Host::start(self.options.clone())?;
         for number in 0..COUNTERS {
-            let namespace = format!("{NAMESPACE}-{number}");
-            let manifest = counted_maps::manifest(&counter(number), &namespace);
+            let manifest = counted_maps::manifest(&counter(number), &[&namespace(number)]);
             host.install(&counter(number), &guests::wasm("key-counter")?, Some(&manifest.to_string()))?;
         }
+        let teams: Vec<String> = (COUNTERS..COUNTERS + TEAMS).map(namespace).collect();
+        let teams: Vec<&str> = teams.iter().map(String::as_str).collect();
+        let manifest = counted_maps::manifest(SHARED, &teams).with("keys", json!("perNamespace"));
+        host.install(SHARED, &guests::wasm("key-counter")?, Some(&manifest.to_string()))?;
         self.host = Some(host);
         Ok(())
     }
@@ -321,8 +334,8 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
     let audit = Audit::start(Server::Real)?;
     let cluster = Cluster::of(audit.plane())?;
     cluster.namespace(NAMESPACE)?;
-    for number in 0..COUNTERS {
-        cluster.namespace(&format!("{NAMESPACE}-{number}"))?;
+    for number in 0..COUNTERS + TEAMS {
+        cluster.namespace(&namespace(number))?;
     }
     let mut members: Vec<Member> =
         (0..MEMBERS).map(|number| Member::new(audit.plane(), number)).collect::<Result<_>>()?;
@@ -331,8 +344,8 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
     let began = Instant::now();
     let (mut next_trouble, mut troubles) = (began + SOON / 2, BTreeMap::<&str, usize>::new());
     while began.elapsed() < TROUBLE {
-        let (number, key) = (usize::try_from(random(&mut seed, COUNTERS as u64))?, random(&mut seed, KEYS));
-        maps.add_entry(&cluster, &format!("{NAMESPACE}-{number}"), &format!("map-{key}"))?;
+        let number = usize::try_from(random(&mut seed, (COUNTERS + TEAMS) as u64))?;
+        maps.add_entry(&cluster, &namespace(number), &format!("map-{}", random(&mut seed, KEYS)))?;
         std::thread::sleep(Duration::from_millis(50));
         if Instant::now() < next_trouble {
             continue;
@@ -384,9 +397,16 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
         })
         .collect::<Result<BTreeMap<_, _>>>()?;
     let users: Vec<&str> = members.iter().map(|member| member.user.as_str()).collect();
-    let seen = writes_in_terms(&audit.events()?, &shards, &users)?;
+    let shared = KeyShards::new(SHARED, SHARDS);
+    let shard_of = |plugin: &str, object: &ObjectRef| match plugin {
+        // Events are written while a host has any shard.
+        SHARED => (object.resource != "events").then(|| shared.of(Some(&object.namespace))),
+        counter => shards.get(counter).copied(),
+    };
+    let seen = writes_in_terms(&audit.events()?, shard_of, &users)?;
     eprintln!("{seen:?}; {refused} writes were not sent by the hosts that live");
     ensure!(seen.claims > 2 * SHARDS && seen.writes > 100, "nothing happened: {seen:?}");
+    ensure!(seen.sharers.len() > 1, "the keys of one plugin were not shared: {seen:?}");
     for what in ["killed", "told to end", "stopped", "cut off"] {
         ensure!(troubles.contains_key(what), "nobody was {what}: {troubles:?}");
     }
@@ -399,13 +419,16 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
 struct Seen {
     claims: usize,
     writes: usize,
+    /// The hosts that wrote for the plugin whose keys they share.
+    sharers: BTreeSet<String>,
     late: Vec<String>,
 }
 
-/// Goes through the server's record in its order: a write of a plugin that arrives while another host has the shard is late.
+/// Goes through the server's record in its order: a write of a plugin that arrives while another host has the shard of its object
+/// is late.
 fn writes_in_terms(
     events: &[audit::Event],
-    shards: &BTreeMap<String, usize>,
+    shard_of: impl Fn(&str, &ObjectRef) -> Option<usize>,
     users: &[&str],
 ) -> Result<Seen> {
     let acting = |event: &audit::Event| Some(event.impersonated_user.as_ref()?.username.clone());
@@ -432,12 +455,15 @@ fn writes_in_terms(
             }
         }
         let plugin = event.user_agent.rsplit_once(" (").and_then(|(_, name)| name.strip_suffix(')'));
-        let Some(shard) = plugin.and_then(|plugin| shards.get(plugin)) else { continue };
+        let Some(shard) = plugin.and_then(|plugin| shard_of(plugin, object)) else { continue };
         if event.stage == "RequestReceived"
             && ["create", "update", "patch", "delete"].contains(&event.verb.as_str())
         {
             seen.writes += 1;
-            if let Some(holder) = holders.get(shard).filter(|holder| *holder != user) {
+            if plugin == Some(SHARED) {
+                seen.sharers.insert(user.to_owned());
+            }
+            if let Some(holder) = holders.get(&shard).filter(|holder| *holder != user) {
                 seen.late.push(format!("{user} while {holder} has shard {shard}: {event:?}"));
             }
         }

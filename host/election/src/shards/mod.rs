@@ -1,4 +1,5 @@
-//! [`Shards`]: hosts share plugins. Each plugin belongs to one of a fixed number of shards, and each shard to one host.
+//! [`Shards`]: hosts share plugins. Each plugin belongs to one of a fixed number of shards, and each shard to one host. A
+//! plugin whose keys are shared has some in each shard ([`KeyShards`]).
 //!
 //! ```text
 //!  Lease NAME            who may share at all: the group of hosts with so many shards, or a host without shards
@@ -10,11 +11,14 @@
 //!        └─► Leadership of each term, like that of an election
 //! ```
 
+mod keys;
 mod lease;
 mod machine;
 mod names;
 mod store;
 mod task;
+#[cfg(feature = "testing")]
+mod testing;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +32,7 @@ use tokio::time::Instant;
 use crate::config::{ConfigError, LeaderElectionConfig};
 use crate::leadership::Leadership;
 
+pub use keys::KeyShards;
 pub use names::shards_of_holder;
 pub use task::ShardsTask;
 
@@ -111,6 +116,12 @@ impl Shards {
     #[must_use]
     pub fn shard_of(&self, plugin: &str) -> usize {
         names::shard_of(plugin, self.count())
+    }
+
+    /// The shards of the keys of a plugin, where hosts share its keys.
+    #[must_use]
+    pub fn of_keys(&self, plugin: &str) -> KeyShards {
+        KeyShards::new(plugin, self.count())
     }
 
     /// Name of this host.

@@ -29,6 +29,8 @@ pub(crate) struct BackfillPart {
     pub(crate) mapper: Arc<Mapper>,
     pub(crate) objects: Cursor,
     pub(crate) reason: Reasons,
+    /// The shard whose term has begun, where hosts share the keys: those of others are not added.
+    pub(crate) shard: Option<usize>,
     /// The sweep that it is a part of.
     pub(crate) sweep: Option<Arc<Sweep>>,
 }
@@ -53,6 +55,7 @@ impl Sweep {
             mapper: Arc::clone(&mapper),
             objects: indexer.snapshot().cursor(),
             reason: Reasons::OWNED,
+            shard: None,
             sweep: Some(Arc::clone(self)),
         };
         self.indexers.iter().map(part).filter(|part| part.objects.at_most() > 0).collect()
@@ -95,6 +98,13 @@ impl Backfill {
         before
     }
 
+    /// Adds parts behind those that there are.
+    pub(crate) fn append(&self, parts: Vec<BackfillPart>) {
+        let mut left = self.left.lock();
+        left.parts.splice(0..0, parts);
+        self.update(&left);
+    }
+
     /// From now on there are these sweeps. Returns the watches of those that were wanted and had not begun.
     pub(crate) fn set_sweeps(&self, sweeps: Vec<Arc<Sweep>>) -> Vec<WatchSpec> {
         let mut left = self.left.lock();
@@ -130,7 +140,7 @@ impl Backfill {
         let objects = part.objects.by_ref().take(portion);
         match part.sweep {
             Some(_) => part.mapper.queue_own(objects),
-            None => part.mapper.queue_all(objects, part.reason),
+            None => part.mapper.queue_all(objects, part.reason, part.shard),
         };
         if part.objects.at_most() == 0 {
             left.parts.pop();

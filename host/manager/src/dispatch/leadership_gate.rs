@@ -1,20 +1,26 @@
 //! [`LeadershipGate`]: between the listeners of a plugin's watches and its queue.
 //!
 //! On a standby the gate is closed: a changed object stays in the cache until the term begins, and the key of a deleted
-//! object goes into the [`TombstoneBuffer`]. So the queue does not grow on a standby. When the term begins the gate opens,
-//! once. From then on changes go into the queue; the tombstones follow, and then the keys of all cached objects
+//! object goes into the [`TombstoneBuffer`]. So the queue does not grow on a standby. When the term begins the gate opens.
+//! From then on changes go into the queue; the tombstones follow, and then the keys of all cached objects
 //! (`lifecycle/standby.rs`).
 //!
-//! Invariant: for each changed object, either the gate was open and the key was added, or the change was in the cache before
-//! the gate opened and a reader of the cache finds it. Both sides take the lock of `closed` in between.
+//! Where hosts share the keys of the plugin, the gate has a part for each shard, which opens and closes with the terms of that
+//! shard. Of other plugins it has one part, which opens once.
 //!
-//! Callers: the mappers, from inside the informers' calls, and the standby task of the plugin.
+//! Invariant: for each changed object, either the part of its key was open and the key was added, or the change was in the cache
+//! before the part opened and a reader of the cache finds it. Both sides take the lock of `closed` in between. A key that
+//! is added while its part closes may still get into the queue: the worker that takes it drops it (`worker/take.rs`).
+//!
+//! Callers: the mappers, from inside the informers' calls, the workers, and the tasks that begin and end terms.
 
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use pilothouse_election::KeyShards;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::{AddOptions, Priority, Queue};
 use prometheus_client::metrics::gauge::Gauge;
@@ -22,20 +28,29 @@ use prometheus_client::metrics::gauge::Gauge;
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::tombstones::{MAX_TOMBSTONES, TombstoneBuffer};
 
+/// The pause before a key comes again that has no term: whoever ends its term closes the gate long before.
+const KEPT_AGAIN: Duration = Duration::from_secs(1);
+
 /// Adds keys to the queue of a plugin on the leader, and keeps the keys of deleted objects on a standby.
 pub(crate) struct LeadershipGate {
     plugin: Arc<str>,
     queue: Queue<ObjectKey, Reasons>,
-    /// None once the gate is open.
+    /// Which key is in which part; none if there is one part.
+    shards: Option<KeyShards>,
+    parts: Vec<GatePart>,
+    /// Shows the number of tombstones.
+    size: Gauge,
+}
+
+struct GatePart {
+    /// None while it is open.
     closed: Mutex<Option<Closed>>,
-    /// Whether `closed` is none, readable without its lock; set after it.
+    /// Whether `closed` is none, readable without its lock; set under it.
     open: AtomicBool,
 }
 
 struct Closed {
     tombstones: TombstoneBuffer,
-    /// Shows the number of tombstones.
-    size: Gauge,
     /// The loss of tombstones was logged.
     warned: bool,
 }
@@ -43,24 +58,25 @@ struct Closed {
 impl LeadershipGate {
     /// A gate that lets everything through.
     pub(crate) fn opened(plugin: &Arc<str>, queue: &Queue<ObjectKey, Reasons>) -> Self {
-        Self::new(plugin, queue, None)
+        let gate = Self::closed(plugin, queue, Gauge::default(), None);
+        gate.open(0);
+        gate
     }
 
-    /// The gate of a standby; `size` shows the number of tombstones.
-    pub(crate) fn closed(plugin: &Arc<str>, queue: &Queue<ObjectKey, Reasons>, size: Gauge) -> Self {
-        let closed = Closed { tombstones: TombstoneBuffer::new(MAX_TOMBSTONES), size, warned: false };
+    /// The gate of a standby; `size` shows the number of tombstones. It has a part for each shard of the keys, if there are any.
+    pub(crate) fn closed(
+        plugin: &Arc<str>,
+        queue: &Queue<ObjectKey, Reasons>,
+        size: Gauge,
+        shards: Option<KeyShards>,
+    ) -> Self {
         // Another plugin may have had the name.
-        closed.update_size();
-        Self::new(plugin, queue, Some(closed))
-    }
-
-    fn new(plugin: &Arc<str>, queue: &Queue<ObjectKey, Reasons>, closed: Option<Closed>) -> Self {
-        Self {
-            plugin: Arc::clone(plugin),
-            queue: queue.clone(),
-            open: AtomicBool::new(closed.is_none()),
-            closed: Mutex::new(closed),
-        }
+        size.set(0);
+        let count = shards.as_ref().map_or(1, KeyShards::count);
+        let part =
+            |_| GatePart { closed: Mutex::new(Some(Closed::new(count))), open: AtomicBool::new(false) };
+        let parts = (0..count).map(part).collect();
+        Self { plugin: Arc::clone(plugin), queue: queue.clone(), shards, parts, size }
     }
 
     /// The queue behind the gate.
@@ -68,9 +84,20 @@ impl LeadershipGate {
         &self.queue
     }
 
+    /// The number of the part of a key.
+    fn number_of(&self, key: &ObjectKey) -> usize {
+        self.shards.as_ref().map_or(0, |shards| shards.of(key.namespace()))
+    }
+
+    /// The part that the terms of a shard open.
+    fn part(&self, shard: usize) -> &GatePart {
+        &self.parts[self.shards.as_ref().map_or(0, |_| shard)]
+    }
+
     /// Adds a key because of a cached object. A standby adds nothing: the object is still in the cache when the term begins.
     pub(crate) fn add(&self, key: ObjectKey, reasons: Reasons, priority: Priority) {
-        if !self.is_open() && self.still_closed().is_some() {
+        let part = &self.parts[self.number_of(&key)];
+        if !part.is_open() && part.still_closed().is_some() {
             return;
         }
         self.enqueue(key, reasons, priority);
@@ -78,13 +105,18 @@ impl LeadershipGate {
 
     /// Adds a key because of an object that is not in the cache any more, or not visible. A standby keeps the key.
     pub(crate) fn add_deleted(&self, key: ObjectKey, reasons: Reasons) {
-        if !self.is_open()
-            && let Some(mut closed) = self.still_closed()
-        {
-            closed.insert(&self.plugin, key, reasons);
-            return;
+        let reasons = reasons.of_gone();
+        if let Some(key) = self.remember(key, reasons) {
+            self.enqueue(key, reasons, Priority::NORMAL);
         }
-        self.enqueue(key, reasons, Priority::NORMAL);
+    }
+
+    /// Keeps a key of an object that is gone, which was taken from the queue when the host had no term of its shard. If its part
+    /// is open all the same, because the term has not been ended yet or the next one has begun, the key comes again later.
+    pub(crate) fn keep_deleted(&self, key: ObjectKey, reasons: Reasons) {
+        if let Some(key) = self.remember(key, reasons) {
+            self.queue.add_after(key, reasons, Priority::NORMAL, KEPT_AGAIN);
+        }
     }
 
     /// A change ends a pending `requeue-after` or backoff of its key, as in controller-runtime: both are one run.
@@ -96,65 +128,104 @@ impl LeadershipGate {
         );
     }
 
-    /// Drops the tombstones that are older than the last rotation.
-    pub(crate) fn rotate(&self) {
-        if let Some(mut closed) = self.still_closed() {
+    /// Keeps a key if its part is closed; returns it otherwise.
+    fn remember(&self, key: ObjectKey, reasons: Reasons) -> Option<ObjectKey> {
+        let part = &self.parts[self.number_of(&key)];
+        if part.is_open() {
+            return Some(key);
+        }
+        let Some(mut closed) = part.still_closed() else { return Some(key) };
+        let before = closed.tombstones.len();
+        if !closed.tombstones.insert(key, reasons) && !mem::replace(&mut closed.warned, true) {
+            tracing::warn!(
+                event = "standby_deletions_lost",
+                plugin = &*self.plugin,
+                most = MAX_TOMBSTONES / self.parts.len(),
+                "too many deletions to remember on a standby: after a takeover this plugin may miss deletions"
+            );
+        }
+        self.size.inc_by(signed(closed.tombstones.len()) - signed(before));
+        None
+    }
+
+    /// Drops the tombstones of a shard that are older than the last rotation.
+    pub(crate) fn rotate(&self, shard: usize) {
+        if let Some(mut closed) = self.part(shard).still_closed() {
+            let before = closed.tombstones.len();
             closed.tombstones.rotate();
-            closed.update_size();
+            self.size.inc_by(signed(closed.tombstones.len()) - signed(before));
         }
     }
 
-    /// Opens the gate and adds the tombstones to the queue. Returns their number; none when the gate was open already.
-    pub(crate) fn open(&self) -> Option<usize> {
-        let Closed { tombstones, size, .. } = self.closed.lock().take()?;
-        self.open.store(true, Ordering::Release);
-        size.set(0);
+    /// Opens the part of a shard and adds its tombstones to the queue. Returns their number; none when it was open already.
+    pub(crate) fn open(&self, shard: usize) -> Option<usize> {
+        let part = self.part(shard);
+        let tombstones = {
+            let mut closed = part.closed.lock();
+            let tombstones = closed.take()?.tombstones;
+            part.open.store(true, Ordering::Release);
+            tombstones
+        };
         let count = tombstones.len();
+        self.size.dec_by(signed(count));
         let keys = tombstones.into_keys().map(|(key, reasons)| (key, reasons, Priority::NORMAL));
         self.queue.add_batch(keys);
         Some(count)
     }
 
+    /// Closes the part of a shard, whose term is over.
+    pub(crate) fn close(&self, shard: usize) {
+        let part = self.part(shard);
+        let mut closed = part.closed.lock();
+        part.open.store(false, Ordering::Release);
+        closed.get_or_insert_with(|| Closed::new(self.parts.len()));
+    }
+
     /// Number of tombstones.
     #[cfg(test)]
     pub(crate) fn tombstones(&self) -> usize {
-        self.still_closed().map_or(0, |closed| closed.tombstones.len())
+        let of = |part: &GatePart| part.still_closed().map_or(0, |closed| closed.tombstones.len());
+        self.parts.iter().map(of).sum()
     }
 
-    /// Whether changes go into the queue.
+    /// Whether changes go into the queue; where the keys are shared, some of them.
     pub(crate) fn is_open(&self) -> bool {
+        self.parts.iter().any(GatePart::is_open)
+    }
+
+    /// Whether changes of a key go into the queue, and the key is in the shard that is asked for, if any is.
+    pub(crate) fn is_open_for(&self, key: &ObjectKey, only: Option<usize>) -> bool {
+        let own = self.number_of(key);
+        self.parts[own].is_open() && only.is_none_or(|only| only == own)
+    }
+}
+
+impl GatePart {
+    fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 
-    /// The content of a closed gate. The gate stays closed while the guard is held.
+    /// The content of a closed part. It stays closed while the guard is held.
     fn still_closed(&self) -> Option<MappedMutexGuard<'_, Closed>> {
         MutexGuard::try_map(self.closed.lock(), Option::as_mut).ok()
     }
 }
 
 impl Closed {
-    fn insert(&mut self, plugin: &str, key: ObjectKey, reasons: Reasons) {
-        if !self.tombstones.insert(key, reasons) && !mem::replace(&mut self.warned, true) {
-            tracing::warn!(
-                event = "standby_deletions_lost",
-                plugin,
-                most = MAX_TOMBSTONES,
-                "too many deletions to remember on a standby: after a takeover this plugin may miss deletions"
-            );
-        }
-        self.update_size();
+    /// The content of one of so many parts. A plugin has no more tombstones however many it has.
+    fn new(parts: usize) -> Self {
+        Self { tombstones: TombstoneBuffer::new(MAX_TOMBSTONES / parts), warned: false }
     }
+}
 
-    fn update_size(&self) {
-        self.size.set(i64::try_from(self.tombstones.len()).unwrap_or(i64::MAX));
-    }
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
     use std::sync::Barrier;
-    use std::time::Duration;
 
     use super::*;
 
@@ -164,7 +235,7 @@ mod tests {
 
     fn gate() -> (LeadershipGate, Queue<ObjectKey, Reasons>, Gauge) {
         let (queue, gauge) = (Queue::new(), Gauge::default());
-        (LeadershipGate::closed(&Arc::from("p"), &queue, gauge.clone()), queue, gauge)
+        (LeadershipGate::closed(&Arc::from("p"), &queue, gauge.clone(), None), queue, gauge)
     }
 
     #[test]
@@ -173,25 +244,28 @@ mod tests {
         gate.add(key(1), Reasons::UPDATED, Priority::NORMAL);
         gate.add_deleted(key(2), Reasons::DELETED);
         assert_eq!((queue.len(), gauge.get()), (0, 1));
-        gate.rotate();
+        gate.rotate(0);
         assert_eq!(gauge.get(), 1);
         gate.add_deleted(key(3), Reasons::OWNED);
-        gate.rotate();
-        assert_eq!(gate.open(), Some(1));
+        gate.rotate(0);
+        assert_eq!(gate.open(0), Some(1));
         let item = queue.try_get().unwrap();
-        assert_eq!((&item.key, item.payload, item.priority), (&key(3), Reasons::OWNED, Priority::NORMAL));
+        assert_eq!(
+            (&item.key, item.payload, item.priority),
+            (&key(3), Reasons::OWNED.of_gone(), Priority::NORMAL)
+        );
         assert_eq!((queue.len(), gauge.get()), (0, 0));
     }
 
     #[test]
     fn an_open_gate_adds_everything_and_opens_once() {
         let (gate, queue, gauge) = gate();
-        assert_eq!(gate.open(), Some(0));
+        assert_eq!(gate.open(0), Some(0));
         gate.add(key(1), Reasons::UPDATED, Priority::LOW);
         gate.add_deleted(key(2), Reasons::DELETED);
-        gate.rotate();
-        assert_eq!((gate.open(), queue.len(), gauge.get()), (None, 2, 0));
-        assert_eq!(LeadershipGate::opened(&Arc::from("p"), &Queue::new()).open(), None);
+        gate.rotate(0);
+        assert_eq!((gate.open(0), queue.len(), gauge.get()), (None, 2, 0));
+        assert_eq!(LeadershipGate::opened(&Arc::from("p"), &Queue::new()).open(0), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -204,6 +278,54 @@ mod tests {
         gate.add(key(1), Reasons::UPDATED, Priority::NORMAL);
         gate.add_deleted(key(2), Reasons::DELETED);
         assert_eq!((queue.len(), queue.len_delayed()), (2, 0));
+    }
+
+    /// The first shard has `a`, the second `b`.
+    fn shared() -> (LeadershipGate, Queue<ObjectKey, Reasons>, Gauge, [String; 2]) {
+        let (queue, gauge, shards) = (Queue::new(), Gauge::default(), KeyShards::new("p", 2));
+        let namespace = |shard| {
+            let of = |name: &String| shards.of(Some(name)) == shard;
+            (0..).map(|n| format!("team-{n}")).find(of).unwrap()
+        };
+        let namespaces = [namespace(0), namespace(1)];
+        let gate = LeadershipGate::closed(&Arc::from("p"), &queue, gauge.clone(), Some(shards));
+        (gate, queue, gauge, namespaces)
+    }
+
+    #[test]
+    fn where_keys_are_shared_each_shard_opens_and_closes_by_itself() {
+        let (gate, queue, gauge, [a, b]) = shared();
+        let key = |namespace: &str, name: &str| format!("{namespace}/{name}").parse::<ObjectKey>().unwrap();
+        let [in_a, in_b] = [&a, &b].map(|namespace| key(namespace, "x"));
+        let taken = || {
+            let mut keys = Vec::new();
+            while let Some(item) = queue.try_get() {
+                keys.push(item.key.clone());
+                queue.done(item);
+            }
+            keys
+        };
+        for key in [&in_a, &in_b] {
+            gate.add_deleted(key.clone(), Reasons::DELETED);
+        }
+        assert_eq!((gate.is_open(), gauge.get(), gate.open(0)), (false, 2, Some(1)));
+        assert_eq!((taken(), gauge.get()), (vec![in_a.clone()], 1));
+        for key in [&in_a, &in_b] {
+            gate.add(key.clone(), Reasons::UPDATED, Priority::NORMAL);
+        }
+        assert_eq!(taken(), std::slice::from_ref(&in_a));
+        let open_for = |only| [&in_a, &in_b].map(|key| gate.is_open_for(key, only));
+        assert_eq!([open_for(None), open_for(Some(1))], [[true, false], [false, false]]);
+        // The terms of the shards change places.
+        gate.close(0);
+        gate.close(0);
+        gate.add_deleted(in_a.clone(), Reasons::DELETED);
+        assert_eq!((gate.open(1), gate.open(1), taken()), (Some(1), None, vec![in_b.clone()]));
+        gate.add(in_a.clone(), Reasons::UPDATED, Priority::NORMAL);
+        assert_eq!((taken(), gauge.get(), gate.tombstones()), (vec![], 1, 1));
+        gate.rotate(0);
+        gate.rotate(1);
+        assert_eq!((gate.open(0), taken(), gauge.get()), (Some(1), vec![in_a], 0));
     }
 
     /// A cache, a gate and an informer on a thread of its own that changes first the one and then tells the other, while
@@ -232,7 +354,7 @@ mod tests {
                 together.wait();
                 // At another point of the other thread's way each time.
                 (0..round * 40).for_each(|_| std::hint::spin_loop());
-                gate.open();
+                gate.open(0);
                 let there = cache.lock().clone();
                 queue.add_batch(there.into_iter().map(|n| (key(n), Reasons::ADDED, Priority::LOW)));
             });

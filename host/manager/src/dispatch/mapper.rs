@@ -105,10 +105,15 @@ impl Mapper {
         }
     }
 
-    /// Queues the keys of cached objects, as if they were listed for the first time, and returns their number. The gate is
-    /// open. A key that waits for its time runs now, and not again then.
-    pub(crate) fn queue_all(&self, objects: impl Iterator<Item = Object>, reason: Reasons) -> usize {
-        self.queue_each(objects, |values, found| {
+    /// Queues the keys of cached objects, as if they were listed for the first time, and returns their number: those for which
+    /// the gate is open, or of these those of one shard. A key that waits for its time runs now, and not again then.
+    pub(crate) fn queue_all(
+        &self,
+        objects: impl Iterator<Item = Object>,
+        reason: Reasons,
+        shard: Option<usize>,
+    ) -> usize {
+        self.queue_each(objects, shard, |values, found| {
             if self.selection.takes(values) {
                 self.keys(values, reason, found);
             }
@@ -118,7 +123,7 @@ impl Mapper {
     /// Queues the own keys of cached objects, because of a change elsewhere: predicates and further maps of this watch are about
     /// changes of its own objects.
     pub(crate) fn queue_own(&self, objects: impl Iterator<Item = Object>) -> usize {
-        self.queue_each(objects, |values, found| {
+        self.queue_each(objects, None, |values, found| {
             if self.selection.filter.shows_values(values) {
                 found(values.object().key().clone(), Reasons::OWNED);
             }
@@ -128,12 +133,15 @@ impl Mapper {
     fn queue_each(
         &self,
         objects: impl Iterator<Item = Object>,
+        shard: Option<usize>,
         mut keys: impl FnMut(&FieldValues<'_>, &mut dyn FnMut(ObjectKey, Reasons)),
     ) -> usize {
         let mut portion = Portion { gate: &self.gate, keys: Vec::new(), count: 0 };
         for object in objects {
             keys(&FieldValues::new(&object), &mut |key, reason| {
-                portion.keys.push((key, reason, Priority::LOW));
+                if self.gate.is_open_for(&key, shard) {
+                    portion.keys.push((key, reason, Priority::LOW));
+                }
             });
             // Workers have taken up the first of them by the time the last is found.
             if portion.keys.len() >= ADDED_AT_ONCE {

@@ -11,13 +11,16 @@ pub struct Reasons(u16);
 /// no name in the contract, and outlives the tries of the key.
 const OF_OTHERS: u16 = 1 << 15;
 
+/// No cached object may lead to the key any more. It has no name in the contract, and outlives the tries of the key.
+const OF_GONE: u16 = 1 << 14;
+
 impl Reasons {
     /// The object came into view.
     pub const ADDED: Self = Self(1);
     /// The object changed.
     pub const UPDATED: Self = Self(1 << 1);
     /// The object is gone.
-    pub const DELETED: Self = Self(1 << 2);
+    pub const DELETED: Self = Self(1 << 2 | OF_GONE);
     /// A watched object that maps to the key changed.
     pub const OWNED: Self = Self(1 << 3 | OF_OTHERS);
     /// The resync period came round.
@@ -39,9 +42,20 @@ impl Reasons {
         self.0 & OF_OTHERS == 0
     }
 
+    /// The same, of a key to which no cached object may lead any more.
+    pub(crate) fn of_gone(self) -> Self {
+        Self(self.0 | OF_GONE)
+    }
+
+    /// Whether an object that is gone is among the reasons, now or at the first try of the key: a look at all cached objects
+    /// may not find the key.
+    pub(crate) fn are_of_gone(self) -> bool {
+        self.0 & OF_GONE != 0
+    }
+
     /// The reasons of another try.
     pub(crate) fn of_another_try(self) -> Self {
-        Self(Self::REQUEUED.0 | self.0 & OF_OTHERS)
+        Self(Self::REQUEUED.0 | self.0 & (OF_OTHERS | OF_GONE))
     }
 
     /// The reasons as the contract has them.
@@ -67,6 +81,14 @@ mod tests {
         reasons.merge(Reasons::ADDED);
         reasons.merge(Reasons::ADDED);
         assert_eq!(reasons.of_contract().names().collect::<Vec<_>>(), ["added", "scheduled"]);
+    }
+
+    #[test]
+    fn a_deletion_outlives_the_tries_of_its_key() {
+        let again = Reasons::DELETED.of_another_try().of_another_try();
+        assert!(again.are_of_gone() && again.are_of_the_object());
+        assert_eq!(again.of_contract().names().collect::<Vec<_>>(), ["requeued"]);
+        assert!(!Reasons::UPDATED.are_of_gone() && Reasons::OWNED.of_gone().of_another_try().are_of_gone());
     }
 
     #[test]

@@ -60,7 +60,8 @@ pub(crate) struct ApiCalls {
     pub(crate) tasks: TaskTracker,
     /// Records the writes that the caches must show before the next reconcile.
     pub(crate) writes: Arc<Writes>,
-    /// Whether the host may write. The client asks again when it sends.
+    /// Whether the host may write; where the keys are shared, of each call ([`of_call`](Self::of_call)). The client asks again when it
+    /// sends.
     pub(crate) election: LeaderElection,
     /// Keeps a line of each write that is sent.
     pub(crate) audit: Option<PluginAudit>,
@@ -120,6 +121,19 @@ impl ApiCalls {
                 "cluster {name:?}: the API server refuses connections; call again later, the host tries with the next calls"
             )),
         }
+    }
+
+    /// The client of one call. Where the keys of the plugin are shared, it writes in the terms of the keys of that call, whose
+    /// end waits until it is dropped.
+    fn of_call(&self, call: u64) -> Self {
+        let mut live = self.clone();
+        if let Some(election) = self.election.of_call(call) {
+            if let Some(gate) = election.write_gate(&self.metrics) {
+                live.client = live.client.with_write_gate(gate);
+            }
+            live.election = election;
+        }
+        live
     }
 
     /// Makes a call. `known` is the version of an object as the plugin knows it.
@@ -292,7 +306,7 @@ impl ApiCalls {
         demanded: bool,
     ) -> Result<ClientAnswer, ClientError> {
         let (answered, answer) = oneshot::channel();
-        let live = self.clone();
+        let live = self.of_call(call.context.call_id);
         let write = async move {
             let verb = verb_name(&call.verb);
             let outcome = live.send(&resource, &call, &target, permit, demanded).await;

@@ -414,8 +414,9 @@ impl ClientImports for PluginImports {
 }
 
 impl EventImports for PluginImports {
-    fn record_event(&self, _context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
-        let is_leader = self.api_calls.election.is_leader();
+    fn record_event(&self, context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
+        let election = &self.api_calls.election;
+        let is_leader = election.of_call(context.call_id).as_ref().unwrap_or(election).is_leader();
         self.events.record(self.generation, is_leader, &self.api_calls.grants, event).inspect_err(|refusal| {
             if refusal.reason == RefusalReason::Forbidden {
                 self.api_calls.denials.record(Denied::Event, &refusal.message);
@@ -444,6 +445,14 @@ impl SystemImports for PluginImports {}
 
 impl QueueImports for PluginImports {
     fn queue_room(&self, keys: &[ObjectKey]) -> Result<(), Refusal> {
+        if let Some(shared) = self.api_calls.election.keys()
+            && let Some(other) = keys.iter().find(|key| !shared.has(key))
+        {
+            return Err(Refusal::unavailable(format_args!(
+                "this host does not have the shard of the key {other} (spec.keys: perNamespace): change an object that maps \
+                 to the key, for the host that has it, or write spec.keys: together"
+            )));
+        }
         let most = self.queue_depth;
         let has_room = match keys {
             [key] => self.queue.has_room_for(key, most),

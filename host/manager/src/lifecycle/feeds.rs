@@ -203,7 +203,7 @@ impl Feeds {
             let part = |lease: &InformerLease| {
                 let objects = lease.indexer().snapshot().cursor();
                 let (watch, mapper) = (feed.watch.clone(), Arc::clone(&feed.mapper));
-                Some(BackfillPart { reason: reason?, watch, mapper, objects, sweep: None })
+                Some(BackfillPart { reason: reason?, watch, mapper, objects, shard: None, sweep: None })
             };
             leases.iter().filter_map(part).collect::<Vec<_>>()
         };

@@ -16,7 +16,7 @@ use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::LoadError;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{AllowLists, Grants, Manifest, NamespacedName, printable};
+use pilothouse_plugin::{AllowLists, Grants, KeySharing, Manifest, NamespacedName, printable};
 use pilothouse_recording::Recorder;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -214,7 +214,7 @@ impl Loader {
     ) -> Option<Arc<dyn Component>> {
         let mut backoff = retries();
         loop {
-            match cancel.run_until_cancelled(self.try_prepare(files)).await? {
+            match cancel.run_until_cancelled(self.try_prepare(plugin, files)).await? {
                 Ok(code) => {
                     tracing::debug!(plugin = &**plugin.name(), "component prepared");
                     return Some(code);
@@ -233,7 +233,15 @@ impl Loader {
     }
 
     /// One try. The component's bytes are held only while a slot is.
-    async fn try_prepare(&self, files: &Files) -> Result<Arc<dyn Component>, LoadFailure> {
+    async fn try_prepare(&self, plugin: &Plugin, files: &Files) -> Result<Arc<dyn Component>, LoadFailure> {
+        if !plugin.election().shares_as(files.manifest.keys) {
+            return Err(Refused::manifest(
+                "spec.keys cannot be changed while the plugin runs, because hosts that disagree would work on one key at the same \
+                 time: remove the plugin from all hosts, wait until it is gone, and add it again"
+                    .to_owned(),
+            )
+            .into());
+        }
         if self.require_service_account && files.manifest.service_account.is_none() {
             return Err(Refused::manifest(
                 "spec.serviceAccount is missing, and the host runs with --require-service-account: name the ServiceAccount for live calls"
@@ -319,6 +327,12 @@ impl Loader {
             self.describe(plugin, load, &code, &traits, &imports).await?
         };
         tracing::debug!(plugin = &**plugin.name(), "plugin described");
+        load.manifest().check_keys(&description).map_err(Refused::manifest)?;
+        if traits.has_state && load.manifest().keys == KeySharing::PerNamespace {
+            let reason = "spec.keys: \"perNamespace\" shares keys among hosts, and the component exports state, which is that of \
+                          one instance; remove spec.keys";
+            return Err(Refused::manifest(reason.to_owned()).into());
+        }
         if traits.has_state && description.max_concurrent_reconciles > 1 {
             let most = description.max_concurrent_reconciles;
             return Err(format!(

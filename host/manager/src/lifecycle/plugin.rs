@@ -8,6 +8,7 @@
 
 mod hooks;
 mod loads;
+mod terms;
 mod view;
 
 use std::panic::AssertUnwindSafe;
@@ -20,10 +21,9 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_executor::{Executor, Group, JoinHandle, yield_after_slice};
 use pilothouse_object::ObjectKey;
-use pilothouse_plugin::split_run;
+use pilothouse_plugin::{KeySharing, split_run};
 use pilothouse_workqueue::{Item, Queue, Timekeeper, WorkerCount};
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -131,11 +131,12 @@ pub(crate) struct Switched {
 }
 
 impl Plugin {
-    /// A new plugin; `predecessor` had the name before and may still have calls in flight.
+    /// A new plugin, whose keys are shared so; `predecessor` had the name before and may still have calls in flight.
     pub(crate) fn new(
         name: &str,
         host: &HostContext,
         metrics: &Metrics,
+        keys: KeySharing,
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
         let HostContext {
@@ -151,7 +152,7 @@ impl Plugin {
             traces,
         } = host.clone();
         // All runs of a plugin are in one shard: one host writes the status of its Plugin.
-        let election = election.of_plugin(split_run(name).0);
+        let election = election.of_plugin(split_run(name).0, keys);
         // One account for all plugins that have the name one after the other.
         let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
         let name = Arc::from(name);
@@ -168,7 +169,8 @@ impl Plugin {
                 .rate_limiter(limiter::build(&pilothouse_plugin::RateLimiter::default()))
                 .build_with_hook(&timekeeper, hook);
             let gate = if is_standby {
-                LeadershipGate::closed(&name, &queue, metrics.remembered(&name))
+                let shards = election.keys().map(|keys| keys.of_keys().clone());
+                LeadershipGate::closed(&name, &queue, metrics.remembered(&name), shards)
             } else {
                 LeadershipGate::opened(&name, &queue)
             };
@@ -372,9 +374,7 @@ impl Plugin {
         self.repair.cancel();
         self.queue.release_backoff();
         next.start(self, before.as_ref());
-        if self.election.was_elected() {
-            self.schedules.set(&next.description.schedules);
-        }
+        self.set_schedules(&next);
         // After the start: a pump that wakes from a quarantine finds that it has been replaced.
         self.state.wake_waiters();
         Some(Switched { before: before.map(|generation| generation.number) })
@@ -393,35 +393,6 @@ impl Plugin {
         self.backfill.replace(Vec::new());
         self.instances.retire();
         self.tasks.close();
-    }
-
-    /// The term of a standby begins: opens the gate, which queues the tombstones, and has the keys of all cached objects queued.
-    /// A change of an object either passes the open gate or is in the cache by then. A generation that takes over later
-    /// queues its own keys.
-    pub(crate) fn begin_term(self: &Arc<Self>) {
-        let _handover = self.handover.lock();
-        let began = Instant::now();
-        let Some(remembered) = self.gate.open() else { return };
-        let generation = self.current();
-        let parts = generation.as_ref().map_or_else(Vec::new, |generation| generation.backfill());
-        let shown: usize = parts.iter().map(|part| part.objects.at_most()).sum();
-        self.backfill.replace(parts);
-        self.start_worker_if_wanted();
-        if let Some(generation) = generation {
-            generation.wake_pumps();
-            self.schedules.set(&generation.description.schedules);
-        }
-        tracing::info!(event = "leader_term_keys_queued", plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "deletions queued at the start of the term; the keys of cached objects follow");
-    }
-
-    /// Drops old tombstones of a standby if that is `due`, and those of buffers that have grown too large.
-    pub(crate) fn rotate_tombstones(&self, due: bool) {
-        if due {
-            self.gate.rotate();
-        }
-        if let Some(generation) = self.current() {
-            generation.rotate_tombstones(due);
-        }
     }
 
     /// Waits until no call of a removed plugin of the same name is under way: this plugin reconciles the same keys.

@@ -1,5 +1,6 @@
 //! [`Standby`]: the plugins of a standby, in a task with a timer for each shard, or one for all without shards: it keeps
-//! their tombstones bounded, and begins their terms.
+//! their tombstones bounded, and begins their terms. A plugin whose keys are shared is in each shard that the host does not
+//! have.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -46,16 +47,24 @@ impl Standby {
         standby
     }
 
-    /// Adds a plugin, whose term begins with the next one of its host or shard, or now.
+    /// Adds a plugin, whose terms begin with the next ones of its host or its shards, or now.
     pub(crate) fn add(&self, plugin: &Arc<Plugin>) {
-        let election = plugin.election();
-        let Some(waiting) = self.0.waiting.get(election.shard().unwrap_or(0)) else { return };
+        plugin.election().term_shards().for_each(|shard| self.add_to(shard, plugin));
+    }
+
+    /// Adds a plugin, whose term begins with the next one of this shard, or now. One that waits already waits once.
+    pub(crate) fn add_to(&self, shard: usize, plugin: &Arc<Plugin>) {
+        let Some(waiting) = self.0.waiting.get(shard) else { return };
         let mut waiting = waiting.lock();
-        match election.running_term() {
-            None => waiting.push(Arc::downgrade(plugin)),
+        match plugin.election().running_term(shard) {
+            None => {
+                let own = Arc::downgrade(plugin);
+                waiting.retain(|other| !other.ptr_eq(&own));
+                waiting.push(own);
+            }
             Some(term) => {
                 drop(waiting);
-                self.0.begin_term(Arc::clone(plugin), term);
+                self.0.begin_term(Arc::clone(plugin), shard, term);
             }
         }
     }
@@ -63,14 +72,14 @@ impl Standby {
 
 impl Inner {
     /// Begins the term of a plugin on the threads for what grows with plugins: caches may be large, and plugins many.
-    fn begin_term(&self, plugin: Arc<Plugin>, term: Leadership) {
+    fn begin_term(&self, plugin: Arc<Plugin>, shard: usize, term: Leadership) {
         if plugin.is_stopping() {
             return;
         }
-        plugin.election().set_elected(term);
+        plugin.election().set_elected(term.clone());
         let tasks = plugin.tasks().clone();
         let begin = async move {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| plugin.begin_term())) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| plugin.begin_term(shard, &term))) {
                 plugin.task_panicked("the begin of its term", &*panic);
             }
         };
@@ -87,7 +96,7 @@ impl Inner {
         });
         for plugin in present {
             // The task is that of all plugins.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| plugin.rotate_tombstones(is_due))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| plugin.rotate_tombstones(shard, is_due))) {
                 plugin.task_panicked("the rotation of its tombstones", &*panic);
             }
         }
@@ -117,7 +126,7 @@ async fn run(election: LeaderElection, standby: Standby, shard: usize) {
             std::mem::take(&mut *waiting)
         };
         let plugins = plugins.into_iter().filter_map(|plugin| plugin.upgrade());
-        plugins.for_each(|plugin| standby.0.begin_term(plugin, term.clone()));
+        plugins.for_each(|plugin| standby.0.begin_term(plugin, shard, term.clone()));
         if election.shard().is_none() {
             return;
         }

@@ -143,7 +143,7 @@ impl Manager {
 
     fn refuse_run(&self, name: &str, message: &str) {
         tracing::error!(event = "plugin_failed", plugin = name, "plugin not loaded: {message}");
-        self.plugin(name).files_failed(message);
+        self.plugin(name, None).files_failed(message);
     }
 
     /// A source has reported all that it had at the start.

@@ -1,12 +1,14 @@
-//! Terms of shards: at the end of one its plugins are replaced by standbys of the same files.
+//! Terms of shards: at the end of one its plugins are replaced by standbys of the same files, and those whose keys are shared
+//! drop the keys of the shard.
 //!
 //! Delays, backoff and the content of queues are known to one host alone and are wrong after another one has worked. So a
 //! plugin has one term, as a host without shards has one; the next one begins with a new plugin, which reads everything anew.
-//! Its caches stay filled meanwhile.
+//! Its caches stay filled meanwhile. A plugin whose keys are shared goes on: its other shards have their terms.
 
 use std::sync::Arc;
 
 use pilothouse_election::Shards;
+use pilothouse_plugin::KeySharing;
 
 use super::{EVENTS_GRACE, Entry, Manager};
 use crate::lifecycle::plugin::Plugin;
@@ -29,15 +31,20 @@ impl Manager {
         }
     }
 
-    /// Ends the work of the plugins of a shard: they begin no call any more, and others stand by in their places. Waits for
-    /// the last calls and writes.
+    /// Ends the work of the plugins of a shard: they begin no call any more, and others stand by in their places, or they
+    /// themselves if their keys are shared. Waits for the last calls and writes.
     async fn stand_down(&self, shard: usize) {
-        let of_shard = |plugin: &Arc<Plugin>| plugin.election().shard() == Some(shard);
-        let plugins: Vec<Arc<Plugin>> = self.plugins().into_iter().filter(of_shard).collect();
-        plugins.iter().for_each(|plugin| self.replace(plugin));
-        for plugin in &plugins {
+        let of_shard = |plugin: &Arc<Plugin>| plugin.election().term_shards().contains(&shard);
+        let plugins = self.plugins().into_iter().filter(of_shard);
+        let (shared, own): (Vec<_>, Vec<_>) = plugins.partition(|plugin| plugin.election().keys().is_some());
+        own.iter().for_each(|plugin| self.replace(plugin));
+        for plugin in &own {
             plugin.ended().await;
             plugin.events().shutdown(EVENTS_GRACE).await;
+        }
+        for plugin in &shared {
+            plugin.end_term(shard).await;
+            self.0.host.standby.add_to(shard, plugin);
         }
     }
 
@@ -56,7 +63,8 @@ impl Manager {
             return;
         };
         entry.cancel();
-        let next = Plugin::new(plugin.name(), &self.0.host, &self.0.metrics, Some(Arc::clone(plugin)));
+        let (name, keys) = (plugin.name(), KeySharing::Together);
+        let next = Plugin::new(name, &self.0.host, &self.0.metrics, keys, Some(Arc::clone(plugin)));
         next.pause(is_paused);
         let files = entry.files.take();
         *entry = Entry::new(&next);
@@ -76,5 +84,7 @@ impl Manager {
     }
 }
 
+#[cfg(test)]
+mod key_tests;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pilothouse_cache::SharedInformerFactory;
+use pilothouse_client::Client;
 use pilothouse_engine::{FaultKind, LoadError};
 use pilothouse_executor::Executor;
 use pilothouse_plugin::ComponentHosts;
@@ -36,8 +37,16 @@ impl Host {
         options: ManagerOptions,
         others: BTreeMap<String, ClusterClient>,
     ) -> Self {
+        Self::of(unreachable_client().await, options, others).await
+    }
+
+    /// A host with this API server.
+    pub(super) async fn of(
+        client: Client,
+        options: ManagerOptions,
+        others: BTreeMap<String, ClusterClient>,
+    ) -> Self {
         let compiler = Arc::new(FakeCompiler::default());
-        let client = unreachable_client().await;
         let factory = SharedInformerFactory::for_client(client.clone(), Default::default());
         let metrics = Metrics::new();
         let threads = PluginThreads { guests: Executor::on_current_runtime(), work: Handle::current() };
@@ -66,7 +75,7 @@ impl Host {
     }
 
     fn current(&self) -> Arc<Plugin> {
-        self.manager.plugin("p")
+        self.manager.plugin("p", None)
     }
 }
 

@@ -12,20 +12,22 @@ use super::outcome::{self, KeyList};
 use crate::dispatch::call_id::next_call_id;
 use crate::dispatch::guest::Answer;
 use crate::dispatch::instance_pool::WarmInstance;
+use crate::key_terms::CallTerms;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::traces::Stages;
 
-/// Calls the guest for these keys, records each answer and finishes its key; returns when the call ended. A fault is logged
-/// and counted in the metrics; the caller decides what follows for the keys. The instance is gone after a fault.
+/// Calls the guest for these keys, in these terms, records each answer and finishes its key; returns when the call ended. A
+/// fault is logged and counted in the metrics; the caller decides what follows for the keys. The instance is gone after it.
 pub(super) async fn reconcile(
     plugin: &Arc<Plugin>,
     generation: &Arc<Generation>,
     warm: &mut WarmInstance,
     items: &mut [Key],
+    terms: CallTerms,
     taken: Option<Instant>,
 ) -> Result<Instant, Fault> {
-    let call = Call::begin(plugin);
+    let call = Call::begin(plugin, terms);
     let answers = answers(plugin, generation, warm, items, &call).await;
     let ended = call.end();
     let took = ended.took;
@@ -125,7 +127,7 @@ fn request(item: &Key) -> Request<'_> {
     }
 }
 
-/// A call in flight, for the metrics.
+/// A call in flight, for the metrics and for its writes.
 struct Call<'a> {
     plugin: &'a Plugin,
     id: u64,
@@ -133,10 +135,14 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn begin(plugin: &'a Plugin) -> Self {
+    fn begin(plugin: &'a Plugin, terms: CallTerms) -> Self {
         plugin.metrics().active_workers.inc();
         plugin.count_call();
-        Self { plugin, id: next_call_id(), began: Instant::now() }
+        let id = next_call_id();
+        if let Some(keys) = plugin.election().keys() {
+            keys.call_begins(id, terms);
+        }
+        Self { plugin, id, began: Instant::now() }
     }
 
     fn end(&self) -> EndedCall {
@@ -159,5 +165,8 @@ pub(super) struct EndedCall {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.plugin.metrics().active_workers.dec();
+        if let Some(keys) = self.plugin.election().keys() {
+            keys.call_ended(self.id);
+        }
     }
 }

@@ -94,18 +94,19 @@ impl Round<'_> {
             let part = &self.items[range.clone()];
             let is_current = plugin.is_current(generation);
             let is_granted = part.iter().all(|item| generation.may_reconcile(&item.key, item.payload));
-            if !is_current || !plugin.election().is_leader() || !is_granted {
+            let terms = plugin.election().enter(part.iter().map(|item| &item.key));
+            let Some(terms) = terms.filter(|_| is_current && is_granted) else {
                 // The keys are for the new generation, for the next leader, or are dropped when they are taken again.
                 let waiting = self.parts.take_waiting().into_iter().flat_map(|range| &self.items[range]);
                 return part.iter().chain(waiting).for_each(|item| add_again(plugin, item));
-            }
+            };
             if self.parts.is_given_up() {
                 outcome::record_backoff(plugin, part, FaultKind::Trap);
                 continue;
             }
             self.called = Some(range.clone());
-            let outcome =
-                call::reconcile(plugin, generation, warm, &mut self.items[range.clone()], self.taken).await;
+            let items = &mut self.items[range.clone()];
+            let outcome = call::reconcile(plugin, generation, warm, items, terms, self.taken).await;
             self.called = None;
             self.ended = outcome.as_ref().ok().copied();
             let part = &self.items[range.clone()];

@@ -1,7 +1,7 @@
 //! From one key of the queue to the keys of a call, and the generation that the call is for.
 //!
 //! Invariants: each key that was taken is either in the returned [`Taken`], or back in the queue or done, also after a panic
-//! ([`KeysInProgress`]); the keys in it may be reconciled under the grants of its generation.
+//! ([`KeysInProgress`]); the keys in it may be reconciled under the grants of its generation, and this host had their shards.
 
 use std::mem;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use super::parts::BatchSize;
 use super::{Key, outcome};
 use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::writes::{WaitOutcome, WaitScope};
+use crate::key_terms::KeyTerms;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::state::CallKind;
@@ -27,7 +28,8 @@ const READ_YOUR_WRITES_TIMEOUT: Duration = Duration::from_secs(1);
 /// Keys that are looked at for the probe of a quarantine.
 const MAX_PROBE_CANDIDATES: usize = 64;
 
-/// Keys to reconcile, and the generation that reconciles them. There are none if no key that was taken is granted any more.
+/// Keys to reconcile, and the generation that reconciles them. There are none if no key that was taken is granted any more, or in
+/// a shard of this host.
 pub(super) struct Taken<'a> {
     pub(super) generation: Arc<Generation>,
     pub(super) keys: KeysInProgress<'a>,
@@ -69,6 +71,18 @@ impl KeysInProgress<'_> {
                 self.plugin.queue().finish(item, Verdict::Done);
             }
             is_granted
+        });
+    }
+
+    /// Drops the keys in shards that this host does not have any more.
+    fn drop_of_others(&mut self) {
+        let Some(keys) = self.plugin.election().keys() else { return };
+        self.items.retain(|item| {
+            let is_own = keys.has(&item.key);
+            if !is_own {
+                drop_key(self.plugin, item);
+            }
+            is_own
         });
     }
 
@@ -128,8 +142,34 @@ pub(super) async fn take<'a>(
         keys.put_back();
         return None;
     }
+    keys.drop_of_others();
     keys.drop_ungranted(&generation);
     Some(Taken { generation, keys, permit, taken })
+}
+
+/// Drops the keys of the queue in shards that this host does not have any more, delayed ones as well. The others keep their order.
+pub(crate) fn drop_keys_of_others(plugin: &Plugin, keys: &KeyTerms) {
+    // Asked once: this runs under the lock of the queue.
+    let held: Vec<usize> = keys.held().collect();
+    plugin.queue().expedite_all(|key| !held.contains(&keys.of_keys().of(key.namespace())));
+    for _ in 0..plugin.queue().len() {
+        let Some(mut item) = plugin.queue().try_get() else { return };
+        if keys.has(&item.key) {
+            add_again(plugin, &item);
+            plugin.queue().done(item);
+        } else {
+            drop_key(plugin, &mut item);
+        }
+    }
+}
+
+/// Drops a key whose shard this host did not have a moment ago, with its failures. The next term of the shard adds the keys of
+/// all cached objects, and this one again if it has begun meanwhile; of other keys the gate keeps this one.
+fn drop_key(plugin: &Plugin, item: &mut Key) {
+    if item.payload.are_of_gone() {
+        plugin.gate().keep_deleted(item.key.clone(), item.payload);
+    }
+    plugin.queue().finish(item, Verdict::Done);
 }
 
 /// Adds a key to the queue again, with its reasons and priority.

@@ -33,7 +33,7 @@ impl ApiCalls {
         call: &mut ClientCall,
         known: impl FnOnce(&Gvk, &ObjectKey) -> Option<String>,
     ) -> bool {
-        if !is_write(&call.verb) || !self.election.is_near_end() {
+        if !is_write(&call.verb) || !self.election.is_near_end(call.context.call_id) {
             return false;
         }
         self.metrics.near_end_writes.inc();

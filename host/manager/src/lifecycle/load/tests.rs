@@ -92,6 +92,23 @@ async fn each_step_that_fails_is_blamed_on_its_file_and_leaves_the_running_gener
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_are_not_shared_of_a_component_with_handlers_or_state() {
+    let test = TestPlugin::new().await;
+    let watches = json!([{"version": "v1", "kind": "ConfigMap", "map": {"type": "handler"}}]);
+    let (handler, _calls) = FakeComponent::new("sha256:h", World::Controller, json!({"watches": watches}));
+    for (component, has) in
+        [(handler, "has an event handler"), (FakeComponent::reconciler().0.with_state(), "exports state")]
+    {
+        load(&test, component, &json!({"keys": "perNamespace"})).await;
+        let error = test.plugin.status().last_error.unwrap();
+        let beginning =
+            format!("p.yaml: spec.keys: \"perNamespace\" shares keys among hosts, and the component {has}");
+        assert!(error.starts_with(&beginning) && error.contains("; remove spec.keys"), "{error}");
+    }
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_first_load_leaves_a_failed_plugin_and_the_next_one_may_succeed() {
     let test = TestPlugin::new().await;
     load(&test, described(Err(FaultKind::Memory)), &json!({})).await;
@@ -110,7 +127,8 @@ async fn a_load_waits_for_the_last_call_of_a_removed_plugin_of_its_name() {
     removed.spawn(tokio::time::sleep(call));
     removed.retire();
     let host = host_context(removed.election().clone());
-    test.plugin = Plugin::new("p", &host, &Metrics::new(), Some(Arc::clone(&removed)));
+    let (metrics, keys) = (Metrics::new(), KeySharing::Together);
+    test.plugin = Plugin::new("p", &host, &metrics, keys, Some(Arc::clone(&removed)));
     let began = Instant::now();
     load(&test, FakeComponent::reconciler().0, &json!({})).await;
     assert_eq!(began.elapsed(), call);
@@ -236,7 +254,7 @@ async fn a_component_is_read_only_when_there_is_a_slot_for_it() {
     let test = TestPlugin::new().await;
     let files = Files { wasm_path: "/nowhere/p.wasm".into(), ..files(b"a", &json!({})) };
     let slots = take_slots(&test);
-    let mut waiting = Box::pin(test.loader.try_prepare(&files));
+    let mut waiting = Box::pin(test.loader.try_prepare(&test.plugin, &files));
     assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
     drop(slots);
     let Err(LoadFailure::Retry(reason)) = waiting.await else { panic!("there is no file") };
@@ -250,7 +268,7 @@ async fn components_that_take_long_to_compile_hold_up_no_other_one() {
     let prepare = |wasm: &'static [u8]| {
         let test = Arc::clone(&test);
         let files = files(wasm, &json!({}));
-        tokio::spawn(async move { test.loader.try_prepare(&files).await.map(drop) })
+        tokio::spawn(async move { test.loader.try_prepare(&test.plugin, &files).await.map(drop) })
     };
     let slots = take_slots(&test).len();
     let slow: Vec<_> = (0..slots).map(|_| prepare(b"endless")).collect();

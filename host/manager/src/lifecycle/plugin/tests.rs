@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::*;
 use crate::lifecycle::quarantine::KEYS_TO_QUARANTINE;
 use crate::observe::status::PluginState;
@@ -93,7 +95,7 @@ async fn a_load_that_was_cancelled_records_no_failure() {
 }
 
 fn of_standby(election: LeaderElection) -> Arc<Plugin> {
-    Plugin::new("p", &host_context(election), &Metrics::new(), None)
+    Plugin::new("p", &host_context(election), &Metrics::new(), KeySharing::Together, None)
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +195,8 @@ async fn removal_ends_a_rest_and_all_workers() {
 async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
     let again = |before: &Arc<Plugin>| {
         before.retire();
-        Plugin::new("p", &host_context(LeaderElection::disabled()), &Metrics::new(), Some(Arc::clone(before)))
+        let host = host_context(LeaderElection::disabled());
+        Plugin::new("p", &host, &Metrics::new(), KeySharing::Together, Some(Arc::clone(before)))
     };
     let first = plugin();
     first.spawn(tokio::time::sleep(Duration::from_secs(10)));

@@ -204,6 +204,7 @@ mod tests {
             queue_depth: 6,
             shard: None,
             holder: None,
+            key_shards: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Terms of shards that end and begin, on a development server.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,10 +20,11 @@ use crate::testing::dev_server::{client, take_shard, until};
 
 /// A host that shares plugins in one shard, with leases of two seconds.
 async fn host(server: &DevServer) -> (Host, Shards) {
-    host_with(server, "host_1", 1).await
+    host_of(server, "host_1", 1).await
 }
 
-async fn host_with(server: &DevServer, identity: &str, shards: usize) -> (Host, Shards) {
+/// A host of this name, one of those that share plugins in so many shards.
+pub(super) async fn host_of(server: &DevServer, identity: &str, shards: usize) -> (Host, Shards) {
     let election = LeaderElectionConfig {
         lease_duration: Duration::from_secs(2),
         renew_deadline: Duration::from_millis(1500),
@@ -35,7 +37,7 @@ async fn host_with(server: &DevServer, identity: &str, shards: usize) -> (Host, 
     tokio::spawn(task.run());
     let election = LeaderElection::sharded(shards.clone(), Duration::from_secs(5));
     let options = ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) };
-    (Host::with(options).await, shards)
+    (Host::of(client, options, BTreeMap::new()).await, shards)
 }
 
 fn current(host: &Host) -> Arc<Plugin> {
@@ -94,9 +96,9 @@ async fn a_pause_and_an_error_of_the_files_outlast_the_term() {
 #[tokio::test]
 async fn a_host_with_another_number_of_shards_is_not_ready_and_says_what_to_do() {
     let server = DevServer::start(DevServerOptions::default()).await.unwrap();
-    let (first, shards) = host_with(&server, "host_1", 1).await;
+    let (first, shards) = host_of(&server, "host_1", 1).await;
     until("the first term", || shards.held() == 1).await;
-    let (other, of_other) = host_with(&server, "host_2", 2).await;
+    let (other, of_other) = host_of(&server, "host_2", 2).await;
     until("the Lease of the first", || of_other.kept_out_by().is_some()).await;
     let why = other.manager.not_ready().expect("a reason");
     for words in ["default/hosts", "--shards=1, and this host has --shards=2", "delete the Lease"] {

@@ -1,0 +1,82 @@
+//! The terms of a plugin: what happens when one begins and ends, and while the plugin stands by.
+//!
+//! Most plugins have one term, at whose end they are retired (`manager/shards.rs`). A plugin whose keys are shared has one term
+//! after the other in each shard, and is not retired at their ends.
+//!
+//! Invariant: the gate of a shard is open only within a term. Both ends are under `handover`: a begin that comes after the end
+//! of its term does nothing.
+
+use std::sync::Arc;
+
+use pilothouse_election::Leadership;
+use tokio::time::Instant;
+
+use super::Plugin;
+use crate::dispatch::backfill::BackfillPart;
+use crate::dispatch::worker;
+use crate::lifecycle::generation::Generation;
+
+impl Plugin {
+    /// The term of a shard begins, or that of the host: opens the gate, which queues the tombstones, and has the keys of all
+    /// cached objects queued. A change of an object either passes the open gate or is in the cache by then. A generation
+    /// that takes over later queues its own keys.
+    pub(crate) fn begin_term(self: &Arc<Self>, shard: usize, term: &Leadership) {
+        let _handover = self.handover.lock();
+        if term.is_cancelled() {
+            return;
+        }
+        let began = Instant::now();
+        let Some(remembered) = self.gate.open(shard) else { return };
+        let generation = self.current();
+        let parts = generation.as_ref().map_or_else(Vec::new, |generation| generation.backfill());
+        let shown: usize = parts.iter().map(|part| part.objects.at_most()).sum();
+        let only = self.election.keys().map(|_| shard);
+        self.backfill.append(parts.into_iter().map(|part| BackfillPart { shard: only, ..part }).collect());
+        self.start_worker_if_wanted();
+        if let Some(generation) = generation {
+            generation.wake_pumps();
+            self.set_schedules(&generation);
+        }
+        tracing::info!(event = "leader_term_keys_queued", plugin = &*self.name, shard = only, remembered, shown, took = ?began.elapsed(), "deletions queued at the start of the term; the keys of cached objects follow");
+    }
+
+    /// The term of a shard has ended, and the plugin works on in others: closes the gate, waits for the calls for keys of this
+    /// shard and for their writes, and drops its keys.
+    pub(crate) async fn end_term(self: &Arc<Self>, shard: usize) {
+        let Some(keys) = self.election.keys() else { return };
+        {
+            let _handover = self.handover.lock();
+            self.gate.close(shard);
+            if let Some(generation) = self.current() {
+                self.set_schedules(&generation);
+            }
+        }
+        keys.work_ended(shard).await;
+        let predecessor = self.predecessor.lock().clone();
+        if let Some(predecessor) = predecessor {
+            predecessor.ended().await;
+        }
+        worker::drop_keys_of_others(self, keys);
+    }
+
+    /// The schedules of a generation are those of the keys that changes may add now.
+    pub(super) fn set_schedules(&self, generation: &Generation) {
+        let mut schedules = generation.description.schedules.clone();
+        schedules.retain(|schedule| self.gate.is_open_for(&schedule.key, None));
+        self.schedules.set(&schedules);
+    }
+
+    /// Drops old tombstones of a shard that the host does not have, or of a standby, if that is `due`; and those of buffers that
+    /// have grown too large.
+    pub(crate) fn rotate_tombstones(&self, shard: usize, due: bool) {
+        if due {
+            self.gate.rotate(shard);
+        }
+        if let Some(generation) = self.current() {
+            generation.rotate_tombstones(due);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
