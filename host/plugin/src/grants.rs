@@ -63,10 +63,10 @@ pub struct Missing {
     verb: String,
     group: String,
     resource: String,
-    place: Option<String>,
-    name: Option<String>,
+    place: Option<Box<str>>,
+    name: Option<Box<str>>,
     /// The remote cluster of the access; none for that of the run.
-    cluster: Option<String>,
+    cluster: Option<Box<str>>,
 }
 
 /// The namespaces in which an access is granted.
@@ -273,10 +273,10 @@ impl Missing {
             },
             place: match access.place {
                 Place::Cluster => None,
-                Place::Namespace(namespace) => Some(namespace.to_owned()),
-                Place::AllNamespaces => Some(EVERY.to_owned()),
+                Place::Namespace(namespace) => Some(namespace.into()),
+                Place::AllNamespaces => Some(EVERY.into()),
             },
-            name: access.name.map(str::to_owned),
+            name: access.name.map(Into::into),
             cluster: None,
         }
     }
@@ -284,7 +284,7 @@ impl Missing {
     /// The same access in a remote cluster.
     #[must_use]
     pub fn in_remote_cluster(self, name: &str) -> Self {
-        Self { cluster: Some(name.to_owned()), ..self }
+        Self { cluster: Some(name.into()), ..self }
     }
 
     /// The line to add to the `permissions` of the manifest, or of the remote cluster there.

@@ -296,7 +296,7 @@ impl Processor {
             let listener = &*member.listener;
             let mut call = |notification: &Notification<'_>| {
                 slice.run(self.cluster.as_deref(), &self.resource, notification.key(), || {
-                    notification.call(listener)
+                    notification.call(listener);
                 })
             };
             let called = if let Some(object) = replay.objects.next() {

@@ -110,7 +110,11 @@ impl Client {
         let identity = Identity { rate_limit: None, ..identity };
         let limiter = other.identity.as_ref().ok().and_then(|other| other.rate_limiter.clone());
         let caller = RequestIdentity::new(&self.core.own, &identity, &self.core.runtime);
-        let caller = caller.map(|caller| Arc::new(RequestIdentity { rate_limiter: limiter, ..caller }));
+        let limited = |mut caller: RequestIdentity| {
+            caller.rate_limiter = limiter;
+            Arc::new(caller)
+        };
+        let caller = caller.map(limited);
         Self { identity: caller, ..self.clone() }
     }
 

@@ -128,9 +128,7 @@ impl ApiCalls {
     fn of_call(&self, call: u64) -> Self {
         let mut live = self.clone();
         if let Some(election) = self.election.of_call(call) {
-            if let Some(gate) = election.write_gate(&self.metrics) {
-                live.client = live.client.with_write_gate(gate);
-            }
+            live.client = election.gated(live.client, &self.metrics);
             live.election = election;
         }
         live
