@@ -123,7 +123,7 @@ fn live(value: Rc<Value>, cluster: u32) -> Object {
     Object::new(value, false).in_cluster(cluster)
 }
 
-fn called(check: Refused<()>) -> Called<()> {
+fn called<T>(check: Refused<T>) -> Called<T> {
     check.map_err(raw::ClientError::Refused)
 }
 
