@@ -446,7 +446,7 @@ impl SystemImports for PluginImports {}
 impl QueueImports for PluginImports {
     fn queue_room(&self, keys: &[ObjectKey]) -> Result<(), Refusal> {
         if let Some(shared) = self.api_calls.election.keys()
-            && let Some(other) = keys.iter().find(|key| !shared.has(key))
+            && let Some(other) = keys.iter().find(|key| !shared.is_own(key))
         {
             return Err(Refusal::unavailable(format_args!(
                 "this host does not have the shard of the key {other} (spec.keys: perNamespace): change an object that maps \
