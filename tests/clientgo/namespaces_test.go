@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -73,11 +74,16 @@ func TestNamespaceDeletion(t *testing.T) {
 		}
 		return fmt.Errorf("the answer to a get of what was inside is %v", err)
 	})
-	waiting, err := configMaps.Get(ctx, "held", metav1.GetOptions{})
-	must(t, err)
-	if waiting.DeletionTimestamp == nil {
-		t.Error("what has a finalizer was not deleted with the namespace")
-	}
+	// In any order: a collection may be deleted by several workers.
+	var waiting *corev1.ConfigMap
+	eventually(ctx, t, "what has a finalizer is deleted with the namespace", func(ctx context.Context) error {
+		got, err := configMaps.Get(ctx, "held", metav1.GetOptions{})
+		if err == nil && got.DeletionTimestamp == nil {
+			err = errors.New("it has no deletionTimestamp")
+		}
+		waiting = got
+		return err
+	})
 	waiting.Finalizers = nil
 	_, err = configMaps.Update(ctx, waiting, metav1.UpdateOptions{})
 	must(t, err)
