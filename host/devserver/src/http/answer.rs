@@ -22,7 +22,7 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// How long the first half of something torn has to arrive before the connection is reset: a reset overtakes what is under
 /// way.
-const BEFORE_RESET: Duration = Duration::from_millis(20);
+const BEFORE_RESET: Duration = Duration::from_millis(100);
 
 pub(super) fn whole(code: StatusCode, content_type: &str, body: Bytes) -> Response<Body> {
     with_body(code, content_type, full(body))
