@@ -1,7 +1,5 @@
 //! [`Artifact`]: the manifest of an artifact, and its layers, of which one is the component.
 
-use std::collections::BTreeMap;
-
 use http::{Method, StatusCode};
 use pilothouse_engine::HostClient;
 use pilothouse_plugin::directory::digest_of;
@@ -22,8 +20,11 @@ pub(crate) const COMPONENT: &str = "application/wasm";
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, \
                          application/vnd.docker.distribution.manifest.v2+json, \
                          application/vnd.oci.image.index.v1+json";
-/// Maximum size in bytes of a manifest, as registries have it.
-pub(crate) const MAX_MANIFEST: usize = 4 << 20;
+/// Maximum size in bytes of a manifest or an index. Registries take 4 MiB, of which several could be parsed at the same time, each
+/// to a multiple of its size; a manifest of a hundred layers has some 20 KiB.
+pub(crate) const MAX_MANIFEST: usize = 256 << 10;
+/// Maximum number of layers of a manifest, and of manifests of an index.
+const MAX_ENTRIES: usize = 512;
 
 /// A piece of content in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,9 +39,15 @@ pub struct Descriptor {
     /// What a manifest is that this describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_type: Option<String>,
-    /// Further texts about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<BTreeMap<String, String>>,
+    annotations: Option<Annotations>,
+}
+
+/// The only annotation that is looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Annotations {
+    #[serde(rename = "dev.cosignproject.cosign/signature", skip_serializing_if = "Option::is_none")]
+    signature: Option<String>,
 }
 
 impl Descriptor {
@@ -54,6 +61,20 @@ impl Descriptor {
             annotations: None,
         }
     }
+
+    /// The signature of cosign 2 beside a payload.
+    pub(crate) fn signature(&self) -> Option<&str> {
+        self.annotations.as_ref()?.signature.as_deref()
+    }
+}
+
+/// Checks the length of a list of a manifest or an index, which is named by its field.
+pub(crate) fn check_entries(field: &str, entries: &[Descriptor]) -> Result<(), RegistryError> {
+    if entries.len() > MAX_ENTRIES {
+        let reason = format!("`{field}` has {} entries; it may have {MAX_ENTRIES}", entries.len());
+        return Err(RegistryError::Content(reason));
+    }
+    Ok(())
 }
 
 /// An artifact: a manifest with layers.
@@ -65,8 +86,10 @@ pub struct Artifact {
 
 impl Artifact {
     pub(crate) fn parse(manifest: &[u8]) -> Result<Self, RegistryError> {
-        let parsed = serde_json::from_slice(manifest);
-        parsed.map_err(|_| RegistryError::Content("the manifest of the artifact cannot be read".to_owned()))
+        let parsed: Self = serde_json::from_slice(manifest)
+            .map_err(|_| RegistryError::Content("the manifest of the artifact cannot be read".to_owned()))?;
+        check_entries("layers", &parsed.layers)?;
+        Ok(parsed)
     }
 
     pub(crate) fn layers(&self) -> &[Descriptor] {

@@ -11,7 +11,7 @@ use http::Method;
 use serde::Deserialize;
 
 use crate::RegistryError;
-use crate::artifact::{Artifact, Descriptor, INDEX, MAX_MANIFEST};
+use crate::artifact::{Artifact, Descriptor, INDEX, MAX_MANIFEST, check_entries};
 use crate::registry::{Call, Registry, whole};
 use crate::signature::SignatureKeys;
 
@@ -23,8 +23,6 @@ const MAX_BUNDLE: u64 = 256 << 10;
 const MAX_PAYLOAD: u64 = 64 << 10;
 /// Types of bundles, of each version.
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
-/// The annotation of a layer with its signature.
-const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 
 impl Registry {
     /// Checks that one of these keys has signed the artifact whose manifest has this digest.
@@ -74,9 +72,7 @@ impl Registry {
             return Ok(false);
         };
         for layer in Artifact::parse(&manifest)?.layers().iter().take(MOST) {
-            let Some(signature) = layer.annotations.as_ref().and_then(|texts| texts.get(SIGNATURE)) else {
-                continue;
-            };
+            let Some(signature) = layer.signature() else { continue };
             let Some(payload) = search.attempt(self.small_layer(layer, MAX_PAYLOAD).await) else { continue };
             search.found += 1;
             if search.keys.accept_payload(&payload, signature, search.digest) {
@@ -104,7 +100,9 @@ impl Registry {
             index.map(|index| serde_json::from_slice(&index)).transpose().map_err(|_| {
                 RegistryError::Content("the list of what refers to the artifact cannot be read".to_owned())
             })?;
-        Ok(index.map(|index| index.manifests).unwrap_or_default())
+        let manifests = index.map(|index| index.manifests).unwrap_or_default();
+        check_entries("manifests", &manifests)?;
+        Ok(manifests)
     }
 }
 

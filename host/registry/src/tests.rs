@@ -13,8 +13,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 
+use crate::artifact::MANIFEST;
 use crate::signature::tests::{TestKey, payload};
-use crate::{ComponentWorld, Descriptor, Login, Registry, RegistryError, RegistryOptions};
+use crate::signatures::tag_of;
+use crate::{ComponentWorld, Descriptor, Login, Registry, RegistryError, RegistryOptions, SignatureKeys};
 
 /// A request, as text with its head in lower case, and as bytes of its body.
 struct Request {
@@ -135,6 +137,13 @@ impl TestRegistry {
 
     fn put_manifest(&self, tag: &str, manifest: &Value) {
         self.content.lock().unwrap().manifests.insert(tag.to_owned(), manifest.to_string().into_bytes());
+    }
+
+    /// Puts a manifest there by its digest.
+    fn put_artifact(&self, manifest: &Value) -> Descriptor {
+        let descriptor = Descriptor::of(MANIFEST, manifest.to_string().as_bytes());
+        self.put_manifest(&descriptor.digest, manifest);
+        descriptor
     }
 }
 
@@ -284,6 +293,24 @@ async fn content_is_that_of_its_digest_and_size() {
     assert!(error.contains("the registry sent the manifest sha256:"), "{error}");
     let error = pulled(&mut test.registry(), &digest_of(b"none")).await.unwrap_err().to_string();
     assert_eq!(error, "the registry answered 404 Not Found for the manifest");
+}
+
+#[tokio::test]
+async fn a_manifest_and_an_index_have_a_size_and_a_number_of_entries_at_most() {
+    let test = TestRegistry::start().await;
+    let long = test.put_artifact(&json!({"layers": [], "annotations": {"a": "x".repeat(300_000)}}));
+    let error = test.registry().artifact(&long.digest).await.unwrap_err().to_string();
+    assert_eq!(error, "the manifest: it has more than 262144 bytes");
+    let layer = test.put("text/plain", "a");
+    let most = test.put_artifact(&json!({"layers": vec![&layer; 512]}));
+    test.registry().artifact(&most.digest).await.unwrap();
+    let many = test.put_artifact(&json!({"layers": vec![&layer; 513]}));
+    let error = test.registry().artifact(&many.digest).await.unwrap_err().to_string();
+    assert_eq!(error, "`layers` has 513 entries; it may have 512");
+    let pushed = push(&test, None).await;
+    test.put_manifest(&tag_of(&pushed.digest), &json!({"manifests": vec![&layer; 513]}));
+    let error = test.registry().verify(&pushed.digest, &SignatureKeys::default()).await.unwrap_err();
+    assert_eq!(error.to_string(), "`manifests` has 513 entries; it may have 512");
 }
 
 #[tokio::test]
