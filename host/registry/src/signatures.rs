@@ -15,7 +15,7 @@ use crate::artifact::{Artifact, Descriptor, INDEX, MAX_MANIFEST, check_entries};
 use crate::registry::{Call, Registry, whole};
 use crate::signature::SignatureKeys;
 
-/// Manifests that are looked at, and signatures.
+/// Attached manifests that are looked at, and signatures of both forms together.
 const MOST: usize = 32;
 /// Maximum size in bytes of a bundle: with its proofs it has some kilobytes.
 const MAX_BUNDLE: u64 = 256 << 10;
@@ -30,7 +30,7 @@ impl Registry {
     /// # Errors
     /// [`RegistryError::Unsigned`], or why the signatures could not be fetched.
     pub async fn verify(&mut self, digest: &str, keys: &SignatureKeys) -> Result<(), RegistryError> {
-        let mut search = Search { keys, digest, found: 0, failed: None };
+        let mut search = Search { keys, digest, found: 0, is_cut: false, failed: None };
         if self.bundle(&mut search).await? || self.payload(&mut search).await? {
             return Ok(());
         }
@@ -40,9 +40,15 @@ impl Registry {
             Search { found: 0, .. } => Err(RegistryError::Unsigned(
                 "the artifact has no signature; sign it with `cosign sign --key cosign.key`".to_owned(),
             )),
-            Search { found, .. } => Err(RegistryError::Unsigned(format!(
-                "none of the {found} signatures of the artifact is one of its digest by a key of --signature-key"
-            ))),
+            Search { found, is_cut, .. } => {
+                let cut = match is_cut {
+                    true => "; there are more, which are not looked at: remove the others from the registry",
+                    false => "",
+                };
+                Err(RegistryError::Unsigned(format!(
+                    "none of {found} signatures of the artifact is one of its digest by a key of --signature-key{cut}"
+                )))
+            }
         }
     }
 
@@ -51,14 +57,14 @@ impl Registry {
         let referrers = self.referrers(search.digest).await?;
         for referrer in referrers.iter().take(MOST) {
             let Some(artifact) = search.attempt(self.artifact(&referrer.digest).await) else { continue };
-            for layer in
-                artifact.layers().iter().filter(|layer| layer.media_type.starts_with(BUNDLE)).take(MOST)
-            {
+            for layer in artifact.layers().iter().filter(|layer| layer.media_type.starts_with(BUNDLE)) {
+                if !search.count() {
+                    return Ok(false);
+                }
                 let Some(bundle) = search.attempt(self.small_layer(layer, MAX_BUNDLE).await) else {
                     continue;
                 };
-                search.found += 1;
-                if search.keys.accept_bundle(&bundle, search.digest) {
+                if search.is_accepted(move |keys, digest| keys.accept_bundle(&bundle, digest)).await {
                     return Ok(true);
                 }
             }
@@ -71,11 +77,15 @@ impl Registry {
         let Some(manifest) = self.tagged(&format!("{}.sig", tag_of(search.digest))).await? else {
             return Ok(false);
         };
-        for layer in Artifact::parse(&manifest)?.layers().iter().take(MOST) {
-            let Some(signature) = layer.signature() else { continue };
+        for layer in Artifact::parse(&manifest)?.layers() {
+            let Some(signature) = layer.signature().map(str::to_owned) else { continue };
+            if !search.count() {
+                return Ok(false);
+            }
             let Some(payload) = search.attempt(self.small_layer(layer, MAX_PAYLOAD).await) else { continue };
-            search.found += 1;
-            if search.keys.accept_payload(&payload, signature, search.digest) {
+            let accepts =
+                move |keys: &SignatureKeys, digest: &str| keys.accept_payload(&payload, &signature, digest);
+            if search.is_accepted(accepts).await {
                 return Ok(true);
             }
         }
@@ -110,13 +120,35 @@ impl Registry {
 struct Search<'a> {
     keys: &'a SignatureKeys,
     digest: &'a str,
-    /// Signatures that were looked at.
+    /// Signatures that were looked at; [`MOST`] at most.
     found: usize,
+    /// There is more than what was looked at.
+    is_cut: bool,
     /// Why one of them could not be.
     failed: Option<RegistryError>,
 }
 
 impl Search<'_> {
+    /// Counts a signature that is looked at; `false` if it is not to be.
+    fn count(&mut self) -> bool {
+        let may_be = self.found < MOST;
+        self.found += usize::from(may_be);
+        self.is_cut |= !may_be;
+        may_be
+    }
+
+    /// Whether a signature is accepted. Its check takes a while without a wait, and has a thread for that.
+    async fn is_accepted(
+        &mut self,
+        accepts: impl FnOnce(&SignatureKeys, &str) -> bool + Send + 'static,
+    ) -> bool {
+        let (keys, digest) = (self.keys.clone(), self.digest.to_owned());
+        let checked = tokio::task::spawn_blocking(move || accepts(&keys, &digest)).await;
+        let checked = checked
+            .map_err(|error| RegistryError::Content(format!("a signature could not be checked: {error}")));
+        self.attempt(checked).unwrap_or(false)
+    }
+
     /// The value; an error is remembered, since another signature may do.
     fn attempt<T>(&mut self, result: Result<T, RegistryError>) -> Option<T> {
         result.map_err(|error| self.failed = Some(error)).ok()

@@ -14,9 +14,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 
 use crate::artifact::MANIFEST;
+use crate::signature::SIGNED;
 use crate::signature::tests::{TestKey, payload};
 use crate::signatures::tag_of;
 use crate::{ComponentWorld, Descriptor, Login, Registry, RegistryError, RegistryOptions, SignatureKeys};
+
+/// Type of the bundles of cosign 3.
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
 /// A request, as text with its head in lower case, and as bytes of its body.
 struct Request {
@@ -351,7 +355,7 @@ async fn a_signature_is_found_in_both_forms_and_counts_by_its_key() {
     verify(&key).await.unwrap();
     let error = verify(&other).await.unwrap_err();
     assert!(
-        matches!(error, RegistryError::Unsigned(_)) && error.to_string().contains("none of the 1"),
+        matches!(error, RegistryError::Unsigned(_)) && error.to_string().contains("none of 1 signatures"),
         "{error}"
     );
 
@@ -360,9 +364,30 @@ async fn a_signature_is_found_in_both_forms_and_counts_by_its_key() {
         test.registry().attach(&pushed, kind, text.into()).await.unwrap();
     };
     attach("application/vnd.cyclonedx+json", "{}".to_owned()).await;
-    let bundle = other.bundle("https://sigstore.dev/cosign/sign/v1", &pushed.digest);
-    attach("application/vnd.dev.sigstore.bundle.v0.3+json", bundle).await;
+    attach(BUNDLE, other.bundle(SIGNED, &pushed.digest)).await;
     verify(&other).await.unwrap();
     let error = verify(&TestKey::generate()).await.unwrap_err().to_string();
-    assert!(error.contains("none of the 2"), "{error}");
+    assert!(error.contains("none of 2 signatures"), "{error}");
+}
+
+#[tokio::test]
+async fn a_search_looks_at_32_signatures_and_says_that_there_are_more() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let key = TestKey::generate();
+    let put = |key: &TestKey| test.put(BUNDLE, &key.bundle(SIGNED, &pushed.digest));
+    let wrong = put(&TestKey::generate());
+    for (before, is_found) in [(31, true), (32, false)] {
+        let mut layers = vec![wrong.clone(); before];
+        layers.push(put(&key));
+        let manifests: Vec<Descriptor> =
+            layers.chunks(20).map(|layers| test.put_artifact(&json!({"layers": layers}))).collect();
+        test.put_manifest(&tag_of(&pushed.digest), &json!({"manifests": manifests}));
+        let verified = test.registry().verify(&pushed.digest, &key.keys()).await;
+        assert_eq!(verified.is_ok(), is_found, "after {before}: {verified:?}");
+        if let Err(error) = verified {
+            let error = error.to_string();
+            assert!(error.contains("none of 32 signatures") && error.contains("there are more"), "{error}");
+        }
+    }
 }
