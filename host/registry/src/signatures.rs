@@ -6,8 +6,10 @@
 //! ```
 //!
 //! Whoever may push to the repository may put anything there: each thing counts only with a signature, and their number is bounded.
+//! An error of one of these ways does not end the search. It is the result if no signature is accepted, since what could not be
+//! fetched may have been one.
 
-use http::Method;
+use http::{Method, StatusCode};
 use serde::Deserialize;
 
 use crate::RegistryError;
@@ -31,7 +33,7 @@ impl Registry {
     /// [`RegistryError::Unsigned`], or why the signatures could not be fetched.
     pub async fn verify(&mut self, digest: &str, keys: &SignatureKeys) -> Result<(), RegistryError> {
         let mut search = Search { keys, digest, found: 0, is_cut: false, failed: None };
-        if self.bundle(&mut search).await? || self.payload(&mut search).await? {
+        if self.bundle(&mut search).await || self.payload(&mut search).await {
             return Ok(());
         }
         match search {
@@ -53,43 +55,44 @@ impl Registry {
     }
 
     /// Whether a bundle refers to the artifact and is accepted.
-    async fn bundle(&mut self, search: &mut Search<'_>) -> Result<bool, RegistryError> {
-        let referrers = self.referrers(search.digest).await?;
+    async fn bundle(&mut self, search: &mut Search<'_>) -> bool {
+        let referrers = self.referrers(search.digest).await;
+        let referrers = search.attempt(referrers).unwrap_or_default();
         for referrer in referrers.iter().take(MOST) {
             let Some(artifact) = search.attempt(self.artifact(&referrer.digest).await) else { continue };
             for layer in artifact.layers().iter().filter(|layer| layer.media_type.starts_with(BUNDLE)) {
                 if !search.count() {
-                    return Ok(false);
+                    return false;
                 }
                 let Some(bundle) = search.attempt(self.small_layer(layer, MAX_BUNDLE).await) else {
                     continue;
                 };
                 if search.is_accepted(move |keys, digest| keys.accept_bundle(&bundle, digest)).await {
-                    return Ok(true);
+                    return true;
                 }
             }
         }
-        Ok(false)
+        false
     }
 
     /// Whether a payload lies beside the artifact and is accepted.
-    async fn payload(&mut self, search: &mut Search<'_>) -> Result<bool, RegistryError> {
-        let Some(manifest) = self.tagged(&format!("{}.sig", tag_of(search.digest))).await? else {
-            return Ok(false);
-        };
-        for layer in Artifact::parse(&manifest)?.layers() {
+    async fn payload(&mut self, search: &mut Search<'_>) -> bool {
+        let manifest = self.tagged(&format!("{}.sig", tag_of(search.digest))).await;
+        let Some(manifest) = search.attempt(manifest).flatten() else { return false };
+        let Some(artifact) = search.attempt(Artifact::parse(&manifest)) else { return false };
+        for layer in artifact.layers() {
             let Some(signature) = layer.signature().map(str::to_owned) else { continue };
             if !search.count() {
-                return Ok(false);
+                return false;
             }
             let Some(payload) = search.attempt(self.small_layer(layer, MAX_PAYLOAD).await) else { continue };
             let accepts =
                 move |keys: &SignatureKeys, digest: &str| keys.accept_payload(&payload, &signature, digest);
             if search.is_accepted(accepts).await {
-                return Ok(true);
+                return true;
             }
         }
-        Ok(false)
+        false
     }
 
     /// The manifests that refer to the one with this digest.
@@ -101,10 +104,15 @@ impl Registry {
         }
         let call = Call::new(Method::GET, self.url(&format!("referrers/{digest}"))?).accept(INDEX);
         let response = self.send(&call).await?;
-        let index = match response.status().is_success() {
-            true => Some(whole(response, MAX_MANIFEST, "the referrers").await?),
-            // A registry without this part of the API; they are the index of a tag then.
-            false => self.tagged(&tag_of(digest)).await?,
+        let index = match response.status() {
+            // Registries without this part of the API; they are the index of a tag then.
+            StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::NOT_ACCEPTABLE => {
+                self.tagged(&tag_of(digest)).await?
+            }
+            _ => {
+                let what = "the list of what refers to the artifact";
+                Some(whole(self.succeeded(response, what)?, MAX_MANIFEST, what).await?)
+            }
         };
         let index: Option<Index> =
             index.map(|index| serde_json::from_slice(&index)).transpose().map_err(|_| {

@@ -85,6 +85,8 @@ struct Content {
     blobs: HashMap<String, Vec<u8>>,
     /// By tag and by digest.
     manifests: HashMap<String, Vec<u8>>,
+    /// The answer to requests for referrers, if the registry has one.
+    referrers: Option<Response>,
 }
 
 struct TestRegistry {
@@ -143,6 +145,15 @@ impl TestRegistry {
         self.content.lock().unwrap().manifests.insert(tag.to_owned(), manifest.to_string().into_bytes());
     }
 
+    /// Puts a signature of an artifact there, as cosign 2 does.
+    fn put_signature(&self, artifact: &Descriptor, key: &TestKey) {
+        let text = payload(&artifact.digest);
+        let mut layer = self.put("application/vnd.dev.cosign.simplesigning.v1+json", &text);
+        layer["annotations"] = json!({"dev.cosignproject.cosign/signature": key.sign(text.as_bytes())});
+        let tag = format!("{}.sig", tag_of(&artifact.digest));
+        self.put_manifest(&tag, &json!({"schemaVersion": 2, "layers": [layer]}));
+    }
+
     /// Puts a manifest there by its digest.
     fn put_artifact(&self, manifest: &Value) -> Descriptor {
         let descriptor = Descriptor::of(MANIFEST, manifest.to_string().as_bytes());
@@ -192,7 +203,9 @@ fn respond(content: &mut Content, storage: &str, request: &Request) -> Response 
             Some(manifest) => ("200 OK", String::new(), manifest.clone()),
             None => status("404 Not Found"),
         },
-        // As well for the referrers: this registry has no list of them.
+        ("get", Some(("referrers", _))) => {
+            content.referrers.clone().unwrap_or_else(|| status("404 Not Found"))
+        }
         _ => status("404 Not Found"),
     }
 }
@@ -322,7 +335,7 @@ async fn documents_are_attached_beside_those_of_others() {
     let test = TestRegistry::start().await;
     let pushed = push(&test, None).await;
     let index = || -> Value {
-        let tag = pushed.digest.replace(':', "-");
+        let tag = tag_of(&pushed.digest);
         serde_json::from_slice(&test.content.lock().unwrap().manifests[&tag]).unwrap()
     };
     let kind = "application/vnd.cyclonedx+json";
@@ -346,12 +359,7 @@ async fn a_signature_is_found_in_both_forms_and_counts_by_its_key() {
     let error = verify(&key).await.unwrap_err().to_string();
     assert!(error.contains("has no signature; sign it with"), "{error}");
 
-    // As cosign 2 does.
-    let text = payload(&pushed.digest);
-    let mut layer = test.put("application/vnd.dev.cosign.simplesigning.v1+json", &text);
-    layer["annotations"] = json!({"dev.cosignproject.cosign/signature": key.sign(text.as_bytes())});
-    let tag = format!("{}.sig", pushed.digest.replace(':', "-"));
-    test.put_manifest(&tag, &json!({"schemaVersion": 2, "layers": [layer]}));
+    test.put_signature(&pushed, &key);
     verify(&key).await.unwrap();
     let error = verify(&other).await.unwrap_err();
     assert!(
@@ -389,5 +397,40 @@ async fn a_search_looks_at_32_signatures_and_says_that_there_are_more() {
             let error = error.to_string();
             assert!(error.contains("none of 32 signatures") && error.contains("there are more"), "{error}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_referrers_that_fails_hides_no_payload_and_is_the_error_without_one() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let key = TestKey::generate();
+    let verify = async |referrers: Response| {
+        test.content.lock().unwrap().referrers = Some(referrers);
+        test.registry().verify(&pushed.digest, &key.keys()).await.map_err(|error| error.to_string())
+    };
+    let long = ("200 OK", String::new(), vec![b' '; 300_000]);
+    let broken = ("200 OK", String::new(), b"{".to_vec());
+    let failures = [
+        (status("503 Service Unavailable"), "answered 503 Service Unavailable"),
+        (status("429 Too Many Requests"), "answered 429 Too Many Requests"),
+        (status("401 Unauthorized"), "refuses the list"),
+        (long, "it has more than 262144 bytes"),
+        (broken, "cannot be read"),
+    ];
+    for (referrers, words) in &failures {
+        let error = verify(referrers.clone()).await.unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+    test.put_signature(&pushed, &key);
+    for (referrers, _) in failures {
+        verify(referrers).await.unwrap();
+    }
+    test.content.lock().unwrap().manifests.retain(|name, _| !name.ends_with(".sig"));
+    let bundle = test.put(BUNDLE, &key.bundle(SIGNED, &pushed.digest));
+    let manifest = test.put_artifact(&json!({"layers": [bundle]}));
+    test.put_manifest(&tag_of(&pushed.digest), &json!({"manifests": [manifest]}));
+    for absent in ["404 Not Found", "400 Bad Request", "406 Not Acceptable"] {
+        verify(status(absent)).await.unwrap();
     }
 }
