@@ -36,28 +36,36 @@ impl Registry {
         if self.bundle(&mut search).await || self.payload(&mut search).await {
             return Ok(());
         }
-        match search {
+        let Search { found, is_cut, failed, .. } = search;
+        if let Some(error) = failed {
             // It may have been the one.
-            Search { failed: Some(error), .. } => Err(error),
-            Search { found: 0, .. } => Err(RegistryError::Unsigned(
-                "the artifact has no signature; sign it with `cosign sign --key cosign.key`".to_owned(),
-            )),
-            Search { found, is_cut, .. } => {
-                let cut = match is_cut {
-                    true => "; there are more, which are not looked at: remove the others from the registry",
-                    false => "",
-                };
-                Err(RegistryError::Unsigned(format!(
-                    "none of {found} signatures of the artifact is one of its digest by a key of --signature-key{cut}"
-                )))
-            }
+            return Err(error);
         }
+        let mut reason = match found {
+            0 => "the artifact has no signature; sign it with `cosign sign --key cosign.key`".to_owned(),
+            _ => format!(
+                "none of {found} signatures of the artifact is one of its digest by a key of --signature-key"
+            ),
+        };
+        if is_cut {
+            reason.push_str(
+                "; more is attached to it than is looked at: remove what is not needed from the registry",
+            );
+        }
+        Err(RegistryError::Unsigned(reason))
     }
 
     /// Whether a bundle refers to the artifact and is accepted.
     async fn bundle(&mut self, search: &mut Search<'_>) -> bool {
         let referrers = self.referrers(search.digest).await;
-        let referrers = search.attempt(referrers).unwrap_or_default();
+        let mut referrers = search.attempt(referrers).unwrap_or_default();
+        // Other documents may be many. Some registries leave the type out.
+        referrers.sort_by_key(|referrer| match &referrer.artifact_type {
+            Some(kind) if kind.starts_with(BUNDLE) => 0,
+            None => 1,
+            Some(_) => 2,
+        });
+        search.is_cut = referrers.len() > MOST;
         for referrer in referrers.iter().take(MOST) {
             let Some(artifact) = search.attempt(self.artifact(&referrer.digest).await) else { continue };
             for layer in artifact.layers().iter().filter(|layer| layer.media_type.starts_with(BUNDLE)) {

@@ -395,7 +395,7 @@ async fn a_search_looks_at_32_signatures_and_says_that_there_are_more() {
         assert_eq!(verified.is_ok(), is_found, "after {before}: {verified:?}");
         if let Err(error) = verified {
             let error = error.to_string();
-            assert!(error.contains("none of 32 signatures") && error.contains("there are more"), "{error}");
+            assert!(error.contains("none of 32 signatures") && error.contains("more is attached"), "{error}");
         }
     }
 }
@@ -432,5 +432,27 @@ async fn a_list_of_referrers_that_fails_hides_no_payload_and_is_the_error_withou
     test.put_manifest(&tag_of(&pushed.digest), &json!({"manifests": [manifest]}));
     for absent in ["404 Not Found", "400 Bad Request", "406 Not Acceptable"] {
         verify(status(absent)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn other_documents_hide_no_bundle_and_too_many_are_in_the_error() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let (key, other) = (TestKey::generate(), TestKey::generate());
+    let attached = |layer: Value, kind: Option<&str>| {
+        let mut manifest = test.put_artifact(&json!({"layers": [layer]}));
+        manifest.artifact_type = kind.map(str::to_owned);
+        manifest
+    };
+    let document =
+        attached(test.put("application/vnd.cyclonedx+json", "{}"), Some("application/vnd.cyclonedx+json"));
+    for kind in [Some(BUNDLE), None] {
+        let mut manifests = vec![document.clone(); 32];
+        manifests.push(attached(test.put(BUNDLE, &key.bundle(SIGNED, &pushed.digest)), kind));
+        test.put_manifest(&tag_of(&pushed.digest), &json!({"manifests": manifests}));
+        test.registry().verify(&pushed.digest, &key.keys()).await.unwrap();
+        let error = test.registry().verify(&pushed.digest, &other.keys()).await.unwrap_err().to_string();
+        assert!(error.contains("none of 1 signatures") && error.contains("more is attached"), "{error}");
     }
 }
