@@ -32,7 +32,7 @@ const MAX_ENTRIES: usize = 512;
 pub struct Descriptor {
     /// What it is.
     pub media_type: String,
-    /// `sha256:` and the digits.
+    /// `sha256:` and the digits; checked in the lists of manifests and indexes.
     pub digest: String,
     /// In bytes.
     pub size: u64,
@@ -62,6 +62,11 @@ impl Descriptor {
         }
     }
 
+    /// Whether it has a digest that can be checked.
+    pub(crate) fn has_digest(&self) -> bool {
+        is_digest(&self.digest)
+    }
+
     /// The signature of cosign 2 beside a payload.
     pub(crate) fn signature(&self) -> Option<&str> {
         self.annotations.as_ref()?.signature.as_deref()
@@ -89,6 +94,11 @@ impl Artifact {
         let parsed: Self = serde_json::from_slice(manifest)
             .map_err(|_| RegistryError::Content("the manifest of the artifact cannot be read".to_owned()))?;
         check_entries("layers", &parsed.layers)?;
+        // Errors quote them.
+        if !parsed.layers.iter().all(Descriptor::has_digest) {
+            let reason = "the manifest has a layer whose digest is not sha256: and 64 hexadecimal digits";
+            return Err(RegistryError::Content(reason.to_owned()));
+        }
         Ok(parsed)
     }
 
@@ -179,11 +189,6 @@ impl Registry {
         mut take: impl FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<(), RegistryError> {
         let Descriptor { digest, size, .. } = layer;
-        if !is_digest(digest) {
-            return Err(RegistryError::Content(format!(
-                "the artifact names the layer {digest:?}, which is no digest"
-            )));
-        }
         let most = HostClient::MAX_BODY;
         if *size > most {
             let reason = format!("the layer {digest} has {size} bytes; it may have {most}");

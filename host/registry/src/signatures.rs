@@ -103,7 +103,7 @@ impl Registry {
         false
     }
 
-    /// The manifests that refer to the one with this digest.
+    /// The manifests that refer to the one with this digest, without those of other digests than SHA-256.
     async fn referrers(&mut self, digest: &str) -> Result<Vec<Descriptor>, RegistryError> {
         #[derive(Deserialize)]
         struct Index {
@@ -126,8 +126,9 @@ impl Registry {
             index.map(|index| serde_json::from_slice(&index)).transpose().map_err(|_| {
                 RegistryError::Content("the list of what refers to the artifact cannot be read".to_owned())
             })?;
-        let manifests = index.map(|index| index.manifests).unwrap_or_default();
+        let mut manifests = index.map(|index| index.manifests).unwrap_or_default();
         check_entries("manifests", &manifests)?;
+        manifests.retain(Descriptor::has_digest);
         Ok(manifests)
     }
 }

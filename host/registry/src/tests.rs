@@ -324,6 +324,11 @@ async fn a_manifest_and_an_index_have_a_size_and_a_number_of_entries_at_most() {
     let many = test.put_artifact(&json!({"layers": vec![&layer; 513]}));
     let error = test.registry().artifact(&many.digest).await.unwrap_err().to_string();
     assert_eq!(error, "`layers` has 513 entries; it may have 512");
+    let mut forged = layer.clone();
+    forged["digest"] = json!("sha256:a\nforged");
+    let forged = test.put_artifact(&json!({"layers": [layer, forged]}));
+    let error = test.registry().artifact(&forged.digest).await.unwrap_err().to_string();
+    assert!(error.contains("a layer whose digest is not sha256:") && !error.contains("forged"), "{error}");
     let pushed = push(&test, None).await;
     test.put_manifest(&tag_of(&pushed.digest), &json!({"manifests": vec![&layer; 513]}));
     let error = test.registry().verify(&pushed.digest, &SignatureKeys::default()).await.unwrap_err();
@@ -447,8 +452,11 @@ async fn other_documents_hide_no_bundle_and_too_many_are_in_the_error() {
     };
     let document =
         attached(test.put("application/vnd.cyclonedx+json", "{}"), Some("application/vnd.cyclonedx+json"));
+    let mut foreign = document.clone();
+    foreign.digest = "sha512:a\nb".to_owned();
     for kind in [Some(BUNDLE), None] {
-        let mut manifests = vec![document.clone(); 32];
+        let mut manifests = vec![document.clone(); 31];
+        manifests.extend([&foreign, &document].map(Descriptor::clone));
         manifests.push(attached(test.put(BUNDLE, &key.bundle(SIGNED, &pushed.digest)), kind));
         test.put_manifest(&tag_of(&pushed.digest), &json!({"manifests": manifests}));
         test.registry().verify(&pushed.digest, &key.keys()).await.unwrap();

@@ -222,13 +222,13 @@ async fn a_load_that_panics_fails_the_plugin_and_the_host_is_ready() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_waits_for_the_next_try_of_its_load_does_not_keep_the_host_from_being_ready() {
     let host = Host::new().await;
-    host.compiler.fail_next(LoadError::Stopped("no memory".to_owned()));
+    host.compiler.fail_next(LoadError::Stopped("no\nmemory".to_owned()));
     host.manager.apply(Change::Changed(files(b"a", &json!({}))));
     host.apply(Change::Synced).await;
     assert_eq!(host.plugin().state, PluginState::Waiting);
     assert_eq!(host.manager.not_ready(), None);
     let reason = host.plugin().waiting_for.unwrap();
-    assert!(reason.ends_with("/p.wasm: compilation did not finish: no memory"), "{reason}");
+    assert!(reason.ends_with("/p.wasm: compilation did not finish: no\\nmemory"), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{ObjectEntry, OciComponent};
+use pilothouse_plugin::{ObjectEntry, OciComponent, printable};
 use pilothouse_registry::{
     DOCKER_CONFIG_KEY, Login, Registry, RegistryError, RegistryOptions, SignatureKeys,
 };
@@ -34,7 +34,9 @@ impl SignaturePolicy {
         )
     }
 
+    /// What becomes of a component without a signature, for this reason, which may quote the registry.
     fn unsigned(&self, plugin: &str, reason: &str) -> Result<(), String> {
+        let reason = &*printable(reason);
         if self.required {
             return Err(format!("this host runs signed components alone (--signatures=require): {reason}"));
         }
@@ -107,5 +109,7 @@ mod tests {
         let error = policy(true).check_other("shop/web").unwrap_err();
         assert!(error.contains("--signatures=require") && error.contains("`pilothouse push`"), "{error}");
         assert_eq!(policy(false).check_other("shop/web"), Ok(()));
+        let error = policy(true).unsigned("shop/web", "no\nforged").unwrap_err();
+        assert!(error.ends_with(": no\\nforged"), "{error}");
     }
 }
