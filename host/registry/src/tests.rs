@@ -119,10 +119,11 @@ impl TestRegistry {
         let hosts = [&self.address, &self.storage];
         let hosts = hosts.into_iter().map(|host| ComponentHost::parse(&format!("http://{host}")).unwrap());
         let config = json!({"auths": {(self.address.as_str()): {"auth": "dXNlcjpwYXNz"}}}).to_string();
+        let repository = OciRepository::parse_tagged(&format!("oci://{}/team/web", self.address)).unwrap().0;
         RegistryOptions {
-            repository: OciRepository::parse_tagged(&format!("oci://{}/team/web", self.address)).unwrap().0,
             hosts: hosts.collect(),
-            login: Some(Login::of_docker_config(config.as_bytes(), &self.address).unwrap()),
+            login: Some(Login::of_docker_config(config.as_bytes(), &repository).unwrap()),
+            repository,
             login_from: "the test",
             user_agent: "test".to_owned(),
             time: Duration::from_secs(60),

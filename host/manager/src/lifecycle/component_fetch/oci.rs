@@ -66,7 +66,7 @@ impl ComponentFetcher {
                 let entry = ObjectEntry { name: name.clone(), key: DOCKER_CONFIG_KEY.to_owned() };
                 let of_secret = |reason| format!("Secret {namespace}/{name}: {reason}");
                 let config = self.entry(Holder::Secret, namespace, &entry, &files.manifest).await;
-                let login = Login::of_docker_config(&config.map_err(of_secret)?, repository.registry());
+                let login = Login::of_docker_config(&config.map_err(of_secret)?, repository);
                 Some(login.map_err(|error| of_secret(error.to_string()))?)
             }
         };
