@@ -139,6 +139,7 @@ async fn clusters_that_the_operator_does_not_allow_are_refused() {
     open.manager.apply_object(object(&["east"]));
     open.apply(changed(&json!({"clusters": ["west"]}))).await;
     assert_eq!(runs(&open), named(&[("a/p@east", Running), ("p", Failed)]));
+    assert!(!open.manager.plugin_view("p").in_directory, "refused files take no name");
 }
 
 #[tokio::test(start_paused = true)]
