@@ -65,6 +65,8 @@ impl ComponentFetcher {
             Some(name) => {
                 let entry = ObjectEntry { name: name.clone(), key: DOCKER_CONFIG_KEY.to_owned() };
                 let of_secret = |reason| format!("Secret {namespace}/{name}: {reason}");
+                // Bounded as the objects that hold components.
+                let _slot = self.objects.acquire().await.map_err(|error| error.to_string())?;
                 let config = self.entry(Holder::Secret, namespace, &entry, &files.manifest).await;
                 let login = Login::of_docker_config(&config.map_err(of_secret)?, repository);
                 Some(login.map_err(|error| of_secret(error.to_string()))?)
@@ -101,7 +103,22 @@ impl ComponentFetcher {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{fetcher, files};
     use super::*;
+
+    #[tokio::test]
+    async fn a_login_is_one_of_the_objects_that_are_read_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let fetcher = fetcher(folder.path(), "r.example").await;
+        let artifact = format!("oci://r.example/web@sha256:{:064}", 0);
+        let files = files(b"wasm", json!({"oci": artifact, "pullSecret": "login"}));
+        // No object is read any more.
+        fetcher.objects.close();
+        let error = fetcher.fetch(&files).await.unwrap_err();
+        assert!(error.contains("closed"), "{error}");
+    }
 
     #[test]
     fn a_component_without_signature_is_refused_or_runs_as_the_policy_says() {
