@@ -212,7 +212,7 @@ impl Registry {
 fn parse(text: &str) -> Result<ComponentUrl, RegistryError> {
     let refused =
         |reason| RegistryError::Content(format!("the registry named a URL that cannot be used: {reason}"));
-    ComponentUrl::parse(text).map_err(refused)
+    ComponentUrl::parse_location(text).map_err(refused)
 }
 
 /// A header with a credential, which logs do not show.

@@ -279,6 +279,7 @@ async fn a_registry_with_tls_leads_nowhere_without() {
     let registry = registry.unwrap();
     let from = registry.url("manifests/v1").unwrap();
     assert_eq!(from.to_string(), "https://r.example/v2/web/manifests/v1");
+    let presigned = format!("https://storage.example/1?token={}", "x".repeat(5000));
     for (location, wanted) in [
         ("/v2/web/blobs/1?x", Some("https://r.example/v2/web/blobs/1?x")),
         ("https://storage.example/1", Some("https://storage.example/1")),
@@ -287,6 +288,7 @@ async fn a_registry_with_tls_leads_nowhere_without() {
         ("//other.example/1", None),
         ("https://user@other.example/1", None),
         ("1", None),
+        (presigned.as_str(), Some(presigned.as_str())),
     ] {
         let url = registry.resolve(&from, location).map(|url| url.to_string());
         assert_eq!(url.ok().as_deref(), wanted, "{location}");
