@@ -106,13 +106,13 @@ impl Artifact {
         &self.layers
     }
 
-    /// The layer with this digest.
+    /// The layer with this digest, which is a component.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is none, or it is something else.
     pub fn layer(&self, digest: &str) -> Result<&Descriptor, RegistryError> {
         let found = self.layers.iter().find(|layer| layer.digest == digest);
-        found.ok_or_else(|| {
+        let found = found.ok_or_else(|| {
             let layers: Vec<&str> = self.layers.iter().map(|layer| layer.digest.as_str()).collect();
             RegistryError::Content(match layers.as_slice() {
                 [] => "the artifact has no layers; name an artifact as `pilothouse push` makes it".to_owned(),
@@ -125,7 +125,13 @@ impl Artifact {
                 }
                 layers => format!("the artifact has {layers:?} and not {digest}"),
             })
-        })
+        })?;
+        if found.media_type != COMPONENT {
+            return Err(RegistryError::Content(format!(
+                "the layer {digest} does not have the type {COMPONENT}; name an artifact as `pilothouse push` makes it"
+            )));
+        }
+        Ok(found)
     }
 
     /// The one layer that is a component.

@@ -239,6 +239,10 @@ async fn what_was_pushed_is_pulled_with_a_token_and_from_the_storage_without_it(
     assert!(artifact.layer(&digest_of(b"component")).is_ok());
     let error = artifact.layer(&digest_of(b"other")).unwrap_err().to_string();
     assert!(error.contains(&digest_of(b"component")) && error.contains(&digest_of(b"other")), "{error}");
+    let other = test.put_artifact(&json!({"layers": [test.put("text/plain", "component")]}));
+    let other = test.registry().artifact(&other.digest).await.unwrap();
+    let error = other.layer(&digest_of(b"component")).unwrap_err().to_string();
+    assert!(error.contains("does not have the type application/wasm"), "{error}");
 }
 
 #[tokio::test]
