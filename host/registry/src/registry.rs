@@ -126,7 +126,8 @@ impl Registry {
             if status == StatusCode::UNAUTHORIZED && is_registry && !is_login_tried {
                 is_login_tried = true;
                 let values = response.headers().get_all(WWW_AUTHENTICATE).iter();
-                let challenge = Challenge::of(values.filter_map(|value| value.to_str().ok()));
+                let values = values.filter_map(|value| value.to_str().ok());
+                let challenge = Challenge::of(values, self.login.is_some());
                 drop(response);
                 self.authorization = Some(self.authorize(challenge).await?);
                 continue;
