@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -89,6 +90,19 @@ struct Content {
     referrers: Option<Response>,
 }
 
+/// The repository `team/web` of a registry without a login, with these entries of hosts.
+fn options(registry: &str, hosts: &[String]) -> RegistryOptions {
+    RegistryOptions {
+        repository: OciRepository::parse_tagged(&format!("oci://{registry}/team/web")).unwrap().0,
+        hosts: hosts.iter().map(|entry| ComponentHost::parse(entry).unwrap()).collect(),
+        login: None,
+        login_from: "the test",
+        user_agent: "test".to_owned(),
+        time: Duration::from_secs(60),
+        runtime: Handle::current(),
+    }
+}
+
 struct TestRegistry {
     address: String,
     storage: String,
@@ -116,19 +130,11 @@ impl TestRegistry {
     }
 
     fn options(&self) -> RegistryOptions {
-        let hosts = [&self.address, &self.storage];
-        let hosts = hosts.into_iter().map(|host| ComponentHost::parse(&format!("http://{host}")).unwrap());
+        let hosts = [&self.address, &self.storage].map(|host| format!("http://{host}"));
+        let options = options(&self.address, &hosts);
         let config = json!({"auths": {(self.address.as_str()): {"auth": "dXNlcjpwYXNz"}}}).to_string();
-        let repository = OciRepository::parse_tagged(&format!("oci://{}/team/web", self.address)).unwrap().0;
-        RegistryOptions {
-            hosts: hosts.collect(),
-            login: Some(Login::of_docker_config(config.as_bytes(), &repository).unwrap()),
-            repository,
-            login_from: "the test",
-            user_agent: "test".to_owned(),
-            time: Duration::from_secs(60),
-            runtime: Handle::current(),
-        }
+        let login = Login::of_docker_config(config.as_bytes(), &options.repository).unwrap();
+        RegistryOptions { login: Some(login), ..options }
     }
 
     fn registry(&self) -> Registry {
@@ -270,19 +276,10 @@ async fn each_host_is_one_of_the_list_and_a_login_that_is_missing_is_named() {
 
 #[tokio::test]
 async fn a_registry_with_tls_leads_nowhere_without() {
-    let entries = ["r.example", "http://r.example", "http://other.example"];
-    let registry = Registry::new(RegistryOptions {
-        repository: OciRepository::parse_tagged("oci://r.example/web").unwrap().0,
-        hosts: entries.map(|entry| ComponentHost::parse(entry).unwrap()).into_iter().collect(),
-        login: None,
-        login_from: "the test",
-        user_agent: "test".to_owned(),
-        time: Duration::from_secs(60),
-        runtime: Handle::current(),
-    });
-    let registry = registry.unwrap();
+    let entries = ["r.example", "http://r.example", "http://other.example"].map(str::to_owned);
+    let registry = Registry::new(options("r.example", &entries)).unwrap();
     let from = registry.url("manifests/v1").unwrap();
-    assert_eq!(from.to_string(), "https://r.example/v2/web/manifests/v1");
+    assert_eq!(from.to_string(), "https://r.example/v2/team/web/manifests/v1");
     let presigned = format!("https://storage.example/1?token={}", "x".repeat(5000));
     for (location, wanted) in [
         ("/v2/web/blobs/1?x", Some("https://r.example/v2/web/blobs/1?x")),
@@ -296,6 +293,34 @@ async fn a_registry_with_tls_leads_nowhere_without() {
     ] {
         let url = registry.resolve(&from, location).map(|url| url.to_string());
         assert_eq!(url.ok().as_deref(), wanted, "{location}");
+    }
+}
+
+#[tokio::test]
+async fn a_registry_that_leads_nowhere_or_refuses_each_token_is_asked_a_few_times() {
+    let again: Response = ("307 Temporary Redirect", "location: /again\r\n".to_owned(), Vec::new());
+    let challenge = "www-authenticate: Bearer realm=\"/token\"\r\n".to_owned();
+    let refused: Response = ("401 Unauthorized", challenge, Vec::new());
+    let token = |length| json!({"token": "t".repeat(length)}).to_string().into_bytes();
+    for (answer, token, requests, words) in [
+        (again, token(1), 4, "the registry sends from one server to the next"),
+        (refused.clone(), token(1), 3, "the registry refuses the manifest (401 Unauthorized)"),
+        (refused, token(65_536), 2, "a token: it has more than 65536 bytes"),
+    ] {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        let address = server(move |request| {
+            counted.fetch_add(1, Relaxed);
+            match request.path.as_str() {
+                "/token" => ("200 OK", String::new(), token.clone()),
+                _ => answer.clone(),
+            }
+        })
+        .await;
+        let mut registry = Registry::new(options(&address, &[format!("http://{address}")])).unwrap();
+        let error = registry.artifact(&digest_of(b"")).await.unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+        assert_eq!(count.load(Relaxed), requests, "{words}");
     }
 }
 

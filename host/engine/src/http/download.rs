@@ -102,6 +102,7 @@ mod tests {
     async fn what_is_too_large_is_not_fetched() {
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 999999999\r\n\r\n";
         let address = server(head.into()).await;
-        assert!(fetched(&address, &format!("http://{address}")).await.is_err());
+        let error = fetched(&address, &format!("http://{address}")).await.unwrap_err();
+        assert_eq!(error, "HTTP response body size exceeds limit: 999999999 bytes");
     }
 }
