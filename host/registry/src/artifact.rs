@@ -2,7 +2,7 @@
 
 use http::{Method, StatusCode};
 use pilothouse_engine::HostClient;
-use pilothouse_plugin::directory::digest_of;
+use pilothouse_plugin::directory::{digest_of, digest_of_hashed};
 use pilothouse_plugin::is_digest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -213,7 +213,7 @@ impl Registry {
             take(bytes)
         });
         taken.await.map_err(|reason| RegistryError::Body { what: what.clone(), reason })?;
-        let found = format!("sha256:{:x}", hasher.finalize());
+        let found = digest_of_hashed(hasher);
         if found != *digest {
             return Err(RegistryError::Content(format!("the registry sent {found} for {what}")));
         }

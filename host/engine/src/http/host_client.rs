@@ -40,6 +40,8 @@ pub struct HostClient {
 impl HostClient {
     /// Maximum size in bytes of the body of a request or a response.
     pub const MAX_BODY: u64 = MAX_BODY;
+    /// The time of all requests for one component: 16 MiB at a third of a megabyte a second.
+    pub const COMPONENT_TIME: Duration = Duration::from_secs(60);
 
     /// Creates a client. All its requests together may take this time from now on.
     #[must_use]

@@ -1,7 +1,6 @@
 //! Components from OCI registries, and [`SignaturePolicy`]: what becomes of those that nobody signed. Called by [`super`].
 
-use std::time::Duration;
-
+use pilothouse_engine::HostClient;
 use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{ObjectEntry, OciComponent, printable};
 use pilothouse_registry::{
@@ -11,9 +10,6 @@ use pilothouse_registry::{
 use super::{ComponentFetcher, Holder};
 use crate::imports::http_client::user_agent;
 use crate::lifecycle::component_store::IncomingComponent;
-
-/// The time of all requests for one component: 16 MiB at a third of a megabyte a second, as for a URL.
-const TIME: Duration = Duration::from_secs(60);
 
 /// What becomes of components that have no signature of one of these keys.
 #[derive(Debug, Clone)]
@@ -78,7 +74,7 @@ impl ComponentFetcher {
             login,
             login_from: "spec.source.pullSecret",
             user_agent: user_agent(&files.manifest),
-            time: TIME,
+            time: HostClient::COMPONENT_TIME,
             runtime: self.work.clone(),
         };
         let mut registry = Registry::new(options).map_err(|error| error.to_string())?;
