@@ -20,7 +20,8 @@ pub async fn download(
     take: impl FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<(), String> {
     let request = Request::get(url).body(Bytes::new()).map_err(|error| format!("it is no URL: {error}"))?;
-    let response = HostClient::new(user_agent, HostClient::COMPONENT_TIME, runtime).send(request, hosts).await?;
+    let response =
+        HostClient::new(user_agent, HostClient::COMPONENT_TIME, runtime).send(request, hosts).await?;
     let status = response.status();
     if !status.is_success() {
         let remedy = if status.is_redirection() {
