@@ -150,18 +150,22 @@ async fn clusters_that_the_operator_does_not_allow_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_remote_cluster_that_the_host_does_not_have_is_a_warning_and_the_plugin_runs() {
-    let host = host(options(), &["east"]).await;
+    let host = host(options(), &["east", "west"]).await;
     let rule = json!({"groups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": ["a"]});
-    let remote = json!([{"clusters": ["east", "mars"], "permissions": [rule]}]);
+    let remote = json!([
+        {"clusters": ["east", "mars"], "permissions": [rule]}, {"clusters": ["west"], "permissions": [rule]},
+    ]);
     host.apply(changed(&json!({"remoteClusters": remote}))).await;
     assert_eq!(runs(&host), named(&[("p", Running)]));
     let detail = host.manager.detail("p").unwrap();
-    let words = "spec.remoteClusters: the host has no cluster \"mars\", it has: east, home; ";
+    let words = "spec.remoteClusters: the host has no cluster \"mars\", it has: east, home, west; ";
     let warnings = &detail.status.warnings;
     assert!(warnings.len() == 1 && warnings[0].starts_with(words), "{warnings:?}");
     let current = detail.current.unwrap();
-    let [east, mars] = &current.remote_clusters[..] else { panic!("{:?}", current.remote_clusters) };
-    assert_eq!((&*east.name, east.grants.len(), &east.error), ("east", 1, &None));
+    let [entry, other] = &current.remote_clusters[..] else { panic!("{:?}", current.remote_clusters) };
+    assert!(other.clusters.len() == 1 && other.clusters[0].name == "west", "{other:?}");
+    let [east, mars] = &entry.clusters[..] else { panic!("{entry:?}") };
+    assert_eq!((&*east.name, &east.error, entry.grants.len()), ("east", &None, 1));
     assert!(mars.name == "mars" && mars.error.as_ref().unwrap().contains(words), "{mars:?}");
 }
 
