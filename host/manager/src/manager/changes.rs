@@ -43,9 +43,11 @@ impl Manager {
     pub(super) fn apply(&self, change: Change) {
         let sources = || self.0.sources.lock();
         match change {
-            // Files that are refused take no name.
-            Change::Changed(files) if self.refuses_clusters(&files, true) => {}
             Change::Changed(files) => {
+                // Files that are refused take no name.
+                if self.refuses_clusters(&files, true) {
+                    return;
+                }
                 let ends_object = sources().files_came(&files.name);
                 if ends_object {
                     self.remove_plugin(&files.name);
