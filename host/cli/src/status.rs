@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use pilothouse_manager::{ClusterView, PluginDetail, PluginList, PluginStatus, WatchView};
+use pilothouse_manager::{ClusterView, PluginDetail, PluginList, PluginStatus, RemoteClusterView, WatchView};
 use pilothouse_plugin::Rule;
 
 use crate::admin_client::{AdminArgs, NOT_A_HOST};
@@ -124,12 +124,12 @@ fn detail_text(detail: &PluginDetail) -> String {
         current.service_account.iter().for_each(|account| line("service account", account));
         current.grants.iter().for_each(|rule| line("granted", &rule_text(rule)));
         for remote in &current.remote_clusters {
-            let granted = |rule: &Rule| format!("{}, in cluster {}", rule_text(rule), remote.name);
+            let names: Vec<&str> = remote.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+            let granted = |rule: &Rule| format!("{}, in cluster {}", rule_text(rule), names.join(","));
             remote.grants.iter().for_each(|rule| line("granted", &granted(rule)));
-            remote
-                .error
-                .iter()
-                .for_each(|error| line("remote cluster", &format_args!("{}: {error}", remote.name)));
+            for RemoteClusterView { name, error } in &remote.clusters {
+                error.iter().for_each(|error| line("remote cluster", &format_args!("{name}: {error}")));
+            }
         }
         current.watches.iter().for_each(|watch| line("watch", &watch_text(watch)));
         for limit in &current.limits {
@@ -206,8 +206,8 @@ mod tests {
                 "errors":[{"message":"ns/x: no","count":7,"last":"2026-11-23T12:00:00Z"}],
                 "current":{"manifestDigest":"sha256:03","configDigest":"04","serviceAccount":"ns/robot",
                 "grants":[{"groups":[""],"resources":["pods"],"verbs":["get"],"namespaces":["a"]}],
-                "remoteClusters":[{"name":"east","grants":[{"groups":["apps"],"resources":["deployments"],"verbs":["patch"],
-                "namespaces":["b"]}],"error":"no route"}],
+                "remoteClusters":[{"clusters":[{"name":"east","error":"no route"},{"name":"west"}],
+                "grants":[{"groups":["apps"],"resources":["deployments"],"verbs":["patch"],"namespaces":["b"]}]}],
                 "watches":[{"kind":"v1/Pod","map":"self","informers":[{"namespace":"a","objects":5}]}],
                 "limits":[{"name":"queueDepth","limit":"7","used":"1"}]}}"#,
         )
@@ -222,7 +222,7 @@ mod tests {
             "memory:           3.0 MiB in 2 instances\n",
             "service account:  ns/robot\n",
             "granted:          get pods (core) in a, all names\n",
-            "granted:          patch deployments (apps) in b, all names, in cluster east\n",
+            "granted:          patch deployments (apps) in b, all names, in cluster east,west\n",
             "remote cluster:   east: no route\n",
             "watch:            v1/Pod to self, from a/* (5 objects)\n",
             "limit:            queueDepth 7, 1 used\n",

@@ -45,7 +45,8 @@ pub use manager::{ClusterClient, Clusters, Manager, ManagerOptions, PluginThread
 pub use observe::admin;
 pub use observe::audit::{Audit, AuditError, AuditOptions};
 pub use observe::detail::{
-    CurrentView, GenerationView, InformerView, LimitView, PluginDetail, RemoteClusterView, WatchView,
+    CurrentView, GenerationView, InformerView, LimitView, PluginDetail, RemoteClusterView,
+    RemoteClustersView, WatchView,
 };
 pub use observe::host_events::HostObject;
 pub use observe::metrics::Metrics;

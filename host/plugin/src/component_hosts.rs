@@ -8,8 +8,10 @@ use std::fmt;
 
 use crate::outgoing_hosts::{Host, OutgoingHost, OutgoingHostError, OutgoingHosts, split_port};
 
-/// Maximum length of a URL in bytes.
+/// Maximum length in bytes of a URL that a manifest names.
 const MAX_URL: usize = 2048;
+/// Maximum length in bytes of a URL that a server leads to. Storage signs them with tokens of some kilobytes.
+const MAX_LOCATION: usize = 8 << 10;
 
 /// An absolute URL with the scheme `https` or `http`, without user information and fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +35,24 @@ fn split_scheme(text: &str) -> Option<(Scheme, &str)> {
 }
 
 impl ComponentUrl {
-    /// Parses a URL.
+    /// Parses a URL of a manifest.
     ///
     /// # Errors
     /// The reason.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.len() > MAX_URL {
             return Err("it is longer than 2,048 bytes");
+        }
+        Self::parse_location(text)
+    }
+
+    /// Parses a URL that a server leads to.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn parse_location(text: &str) -> Result<Self, &'static str> {
+        if text.len() > MAX_LOCATION {
+            return Err("it is longer than 8,192 bytes");
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("it has a character that is to be escaped");
@@ -180,7 +193,14 @@ mod tests {
         ] {
             assert!(ComponentUrl::parse(url).is_err(), "{url}");
         }
-        assert!(ComponentUrl::parse(&format!("https://a.example/{}", "a".repeat(MAX_URL))).is_err());
+    }
+
+    #[test]
+    fn a_url_that_a_server_leads_to_may_be_longer() {
+        let url = |path| format!("https://a.example/{}", "a".repeat(path));
+        assert!(ComponentUrl::parse(&url(MAX_URL)).is_err());
+        assert!(ComponentUrl::parse_location(&url(MAX_URL)).is_ok());
+        assert!(ComponentUrl::parse_location(&url(MAX_LOCATION)).is_err());
     }
 
     #[test]

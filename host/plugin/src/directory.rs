@@ -126,7 +126,13 @@ impl Places {
 /// `sha256:…` of a text or a component.
 #[must_use]
 pub fn digest_of(bytes: &[u8]) -> String {
-    file::spell(&Sha256::digest(bytes).into())
+    digest_of_hashed(Sha256::new_with_prefix(bytes))
+}
+
+/// `sha256:…` of what was hashed.
+#[must_use]
+pub fn digest_of_hashed(hasher: Sha256) -> String {
+    file::spell(&hasher.finalize().into())
 }
 
 /// Reads a component, not validated, into pages of its own. `None` when its content is not that of this digest (`sha256:…`)

@@ -1,10 +1,8 @@
 //! [`Artifact`]: the manifest of an artifact, and its layers, of which one is the component.
 
-use std::collections::BTreeMap;
-
 use http::{Method, StatusCode};
 use pilothouse_engine::HostClient;
-use pilothouse_plugin::directory::digest_of;
+use pilothouse_plugin::directory::{digest_of, digest_of_hashed};
 use pilothouse_plugin::is_digest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -22,8 +20,11 @@ pub(crate) const COMPONENT: &str = "application/wasm";
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, \
                          application/vnd.docker.distribution.manifest.v2+json, \
                          application/vnd.oci.image.index.v1+json";
-/// Maximum size in bytes of a manifest, as registries have it.
-pub(crate) const MAX_MANIFEST: usize = 4 << 20;
+/// Maximum size in bytes of a manifest or an index. Registries take 4 MiB, of which several could be parsed at the same time, each
+/// to a multiple of its size; a manifest of a hundred layers has some 20 KiB.
+pub(crate) const MAX_MANIFEST: usize = 256 << 10;
+/// Maximum number of layers of a manifest, and of manifests of an index.
+const MAX_ENTRIES: usize = 512;
 
 /// A piece of content in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,16 +32,22 @@ pub(crate) const MAX_MANIFEST: usize = 4 << 20;
 pub struct Descriptor {
     /// What it is.
     pub media_type: String,
-    /// `sha256:` and the digits.
+    /// `sha256:` and the digits; checked in the lists of manifests and indexes.
     pub digest: String,
     /// In bytes.
     pub size: u64,
     /// What a manifest is that this describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_type: Option<String>,
-    /// Further texts about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<BTreeMap<String, String>>,
+    annotations: Option<Annotations>,
+}
+
+/// The only annotation that is looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Annotations {
+    #[serde(rename = "dev.cosignproject.cosign/signature", skip_serializing_if = "Option::is_none")]
+    signature: Option<String>,
 }
 
 impl Descriptor {
@@ -54,6 +61,25 @@ impl Descriptor {
             annotations: None,
         }
     }
+
+    /// Whether it has a digest that can be checked.
+    pub(crate) fn has_digest(&self) -> bool {
+        is_digest(&self.digest)
+    }
+
+    /// The signature of cosign 2 beside a payload.
+    pub(crate) fn signature(&self) -> Option<&str> {
+        self.annotations.as_ref()?.signature.as_deref()
+    }
+}
+
+/// Checks the length of a list of a manifest or an index, which is named by its field.
+pub(crate) fn check_entries(field: &str, entries: &[Descriptor]) -> Result<(), RegistryError> {
+    if entries.len() > MAX_ENTRIES {
+        let reason = format!("`{field}` has {} entries; it may have {MAX_ENTRIES}", entries.len());
+        return Err(RegistryError::Content(reason));
+    }
+    Ok(())
 }
 
 /// An artifact: a manifest with layers.
@@ -65,21 +91,28 @@ pub struct Artifact {
 
 impl Artifact {
     pub(crate) fn parse(manifest: &[u8]) -> Result<Self, RegistryError> {
-        let parsed = serde_json::from_slice(manifest);
-        parsed.map_err(|_| RegistryError::Content("the manifest of the artifact cannot be read".to_owned()))
+        let parsed: Self = serde_json::from_slice(manifest)
+            .map_err(|_| RegistryError::Content("the manifest of the artifact cannot be read".to_owned()))?;
+        check_entries("layers", &parsed.layers)?;
+        // Errors quote them.
+        if !parsed.layers.iter().all(Descriptor::has_digest) {
+            let reason = "the manifest has a layer whose digest is not sha256: and 64 hexadecimal digits";
+            return Err(RegistryError::Content(reason.to_owned()));
+        }
+        Ok(parsed)
     }
 
     pub(crate) fn layers(&self) -> &[Descriptor] {
         &self.layers
     }
 
-    /// The layer with this digest.
+    /// The layer with this digest, which is a component.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is none, or it is something else.
     pub fn layer(&self, digest: &str) -> Result<&Descriptor, RegistryError> {
         let found = self.layers.iter().find(|layer| layer.digest == digest);
-        found.ok_or_else(|| {
+        let found = found.ok_or_else(|| {
             let layers: Vec<&str> = self.layers.iter().map(|layer| layer.digest.as_str()).collect();
             RegistryError::Content(match layers.as_slice() {
                 [] => "the artifact has no layers; name an artifact as `pilothouse push` makes it".to_owned(),
@@ -92,7 +125,13 @@ impl Artifact {
                 }
                 layers => format!("the artifact has {layers:?} and not {digest}"),
             })
-        })
+        })?;
+        if found.media_type != COMPONENT {
+            return Err(RegistryError::Content(format!(
+                "the layer {digest} does not have the type {COMPONENT}; name an artifact as `pilothouse push` makes it"
+            )));
+        }
+        Ok(found)
     }
 
     /// The one layer that is a component.
@@ -156,11 +195,6 @@ impl Registry {
         mut take: impl FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<(), RegistryError> {
         let Descriptor { digest, size, .. } = layer;
-        if !is_digest(digest) {
-            return Err(RegistryError::Content(format!(
-                "the artifact names the layer {digest:?}, which is no digest"
-            )));
-        }
         let most = HostClient::MAX_BODY;
         if *size > most {
             let reason = format!("the layer {digest} has {size} bytes; it may have {most}");
@@ -179,7 +213,7 @@ impl Registry {
             take(bytes)
         });
         taken.await.map_err(|reason| RegistryError::Body { what: what.clone(), reason })?;
-        let found = format!("sha256:{:x}", hasher.finalize());
+        let found = digest_of_hashed(hasher);
         if found != *digest {
             return Err(RegistryError::Content(format!("the registry sent {found} for {what}")));
         }

@@ -20,13 +20,12 @@ pub(crate) enum Challenge {
 }
 
 impl Challenge {
-    /// The first one that is known, of the values of `WWW-Authenticate`.
-    pub(crate) fn of<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+    /// The first one that is known, of the values of `WWW-Authenticate`. Without a login one that needs none goes before.
+    pub(crate) fn of<'a>(values: impl IntoIterator<Item = &'a str>, has_login: bool) -> Option<Self> {
         // A value that cannot be read may stand beside one that can.
-        values
-            .into_iter()
-            .flat_map(|value| parse_challenges(value).unwrap_or_default())
-            .find_map(|one| known(&one))
+        let challenges = values.into_iter().flat_map(|value| parse_challenges(value).unwrap_or_default());
+        let known = challenges.filter_map(|one| known(&one));
+        known.min_by_key(|one| !has_login && *one == Self::Basic)
     }
 
     /// The URL of the token.
@@ -89,9 +88,13 @@ mod tests {
             (r#"Bearer service="a""#, None),
             ("Negotiate", None),
         ] {
-            assert_eq!(Challenge::of([value]), wanted, "{value}");
+            assert_eq!(Challenge::of([value], true), wanted, "{value}");
         }
-        assert_eq!(Challenge::of(["?", r#"Basic realm="x""#]), Some(Challenge::Basic));
+        assert_eq!(Challenge::of(["?", r#"Basic realm="x""#], true), Some(Challenge::Basic));
+        let both = [r#"Basic realm="x""#, r#"Bearer realm="https://a/token""#];
+        assert_eq!(Challenge::of(both, true), Some(Challenge::Basic));
+        assert_eq!(Challenge::of(both, false), bearer("https://a/token", &[]));
+        assert_eq!(Challenge::of([both[0]], false), Some(Challenge::Basic));
     }
 
     #[test]

@@ -126,7 +126,8 @@ impl Registry {
             if status == StatusCode::UNAUTHORIZED && is_registry && !is_login_tried {
                 is_login_tried = true;
                 let values = response.headers().get_all(WWW_AUTHENTICATE).iter();
-                let challenge = Challenge::of(values.filter_map(|value| value.to_str().ok()));
+                let values = values.filter_map(|value| value.to_str().ok());
+                let challenge = Challenge::of(values, self.login.is_some());
                 drop(response);
                 self.authorization = Some(self.authorize(challenge).await?);
                 continue;
@@ -212,7 +213,7 @@ impl Registry {
 fn parse(text: &str) -> Result<ComponentUrl, RegistryError> {
     let refused =
         |reason| RegistryError::Content(format!("the registry named a URL that cannot be used: {reason}"));
-    ComponentUrl::parse(text).map_err(refused)
+    ComponentUrl::parse_location(text).map_err(refused)
 }
 
 /// A header with a credential, which logs do not show.

@@ -28,7 +28,7 @@ const SIMPLE_SIGNING: &str = "cosign container image signature";
 /// Type of what a bundle has signed.
 const STATEMENT: &str = "application/vnd.in-toto+json";
 /// What a statement says that is a signature, and no attestation.
-const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
+pub(crate) const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
 
 /// Public keys, of which one has to have signed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -109,7 +109,8 @@ impl SignatureKeys {
         struct Envelope {
             payload: String,
             payload_type: String,
-            signatures: Vec<Signature>,
+            /// cosign writes one. Each one more would be a check that whoever may push could ask for.
+            signatures: [Signature; 1],
         }
         #[derive(Deserialize)]
         struct Signature {
@@ -132,8 +133,9 @@ impl SignatureKeys {
         let Ok(Bundle { dsse_envelope: envelope }) = serde_json::from_slice(bundle) else { return false };
         let Ok(payload) = BASE64_STANDARD.decode(&envelope.payload) else { return false };
         let text = signed_text(&envelope.payload_type, &payload);
+        let [signature] = &envelope.signatures;
         envelope.payload_type == STATEMENT
-            && envelope.signatures.iter().any(|signature| self.have_signed(&text, &signature.sig))
+            && self.have_signed(&text, &signature.sig)
             && serde_json::from_slice(&payload).is_ok_and(|Statement { predicate_type, subject }| {
                 predicate_type == SIGNED
                     && subject.iter().any(|subject| {
@@ -154,7 +156,7 @@ pub(crate) fn signed_text(payload_type: &str, payload: &[u8]) -> Vec<u8> {
 pub(crate) mod tests {
     use ring::rand::SystemRandom;
     use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -260,6 +262,11 @@ pub(crate) mod tests {
         let retyped = bundle.replace(STATEMENT, "application/json");
         assert!(retyped != bundle && !accepted(&key.keys(), &retyped, &digest(1)), "another type");
         assert!(!accepted(&key.keys(), "{}", &digest(1)));
+        let mut several: Value = serde_json::from_str(&bundle).unwrap();
+        let signatures = several["dsseEnvelope"]["signatures"].as_array_mut().unwrap();
+        let second = signatures[0].clone();
+        signatures.push(second);
+        assert!(!accepted(&key.keys(), &several.to_string(), &digest(1)), "two signatures");
     }
 
     #[test]

@@ -6,16 +6,18 @@
 //! ```
 //!
 //! Whoever may push to the repository may put anything there: each thing counts only with a signature, and their number is bounded.
+//! An error of one of these ways does not end the search. It is the result if no signature is accepted, since what could not be
+//! fetched may have been one.
 
-use http::Method;
+use http::{Method, StatusCode};
 use serde::Deserialize;
 
 use crate::RegistryError;
-use crate::artifact::{Artifact, Descriptor, INDEX, MAX_MANIFEST};
+use crate::artifact::{Artifact, Descriptor, INDEX, MAX_MANIFEST, check_entries};
 use crate::registry::{Call, Registry, whole};
 use crate::signature::SignatureKeys;
 
-/// Manifests that are looked at, and signatures.
+/// Attached manifests that are looked at, and signatures of both forms together.
 const MOST: usize = 32;
 /// Maximum size in bytes of a bundle: with its proofs it has some kilobytes.
 const MAX_BUNDLE: u64 = 256 << 10;
@@ -23,8 +25,6 @@ const MAX_BUNDLE: u64 = 256 << 10;
 const MAX_PAYLOAD: u64 = 64 << 10;
 /// Types of bundles, of each version.
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
-/// The annotation of a layer with its signature.
-const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 
 impl Registry {
     /// Checks that one of these keys has signed the artifact whose manifest has this digest.
@@ -32,61 +32,78 @@ impl Registry {
     /// # Errors
     /// [`RegistryError::Unsigned`], or why the signatures could not be fetched.
     pub async fn verify(&mut self, digest: &str, keys: &SignatureKeys) -> Result<(), RegistryError> {
-        let mut search = Search { keys, digest, found: 0, failed: None };
-        if self.bundle(&mut search).await? || self.payload(&mut search).await? {
+        let mut search = Search { keys, digest, found: 0, is_cut: false, failed: None };
+        if self.bundle(&mut search).await || self.payload(&mut search).await {
             return Ok(());
         }
-        match search {
+        let Search { found, is_cut, failed, .. } = search;
+        if let Some(error) = failed {
             // It may have been the one.
-            Search { failed: Some(error), .. } => Err(error),
-            Search { found: 0, .. } => Err(RegistryError::Unsigned(
-                "the artifact has no signature; sign it with `cosign sign --key cosign.key`".to_owned(),
-            )),
-            Search { found, .. } => Err(RegistryError::Unsigned(format!(
-                "none of the {found} signatures of the artifact is one of its digest by a key of --signature-key"
-            ))),
+            return Err(error);
         }
+        let mut reason = match found {
+            0 => "the artifact has no signature; sign it with `cosign sign --key cosign.key`".to_owned(),
+            _ => format!(
+                "none of {found} signatures of the artifact is one of its digest by a key of --signature-key"
+            ),
+        };
+        if is_cut {
+            reason.push_str(
+                "; more is attached to it than is looked at: remove what is not needed from the registry",
+            );
+        }
+        Err(RegistryError::Unsigned(reason))
     }
 
     /// Whether a bundle refers to the artifact and is accepted.
-    async fn bundle(&mut self, search: &mut Search<'_>) -> Result<bool, RegistryError> {
-        let referrers = self.referrers(search.digest).await?;
+    async fn bundle(&mut self, search: &mut Search<'_>) -> bool {
+        let referrers = self.referrers(search.digest).await;
+        let mut referrers = search.attempt(referrers).unwrap_or_default();
+        // Other documents may be many. Some registries leave the type out.
+        referrers.sort_by_key(|referrer| match &referrer.artifact_type {
+            Some(kind) if kind.starts_with(BUNDLE) => 0,
+            None => 1,
+            Some(_) => 2,
+        });
+        search.is_cut = referrers.len() > MOST;
         for referrer in referrers.iter().take(MOST) {
             let Some(artifact) = search.attempt(self.artifact(&referrer.digest).await) else { continue };
-            for layer in
-                artifact.layers().iter().filter(|layer| layer.media_type.starts_with(BUNDLE)).take(MOST)
-            {
+            for layer in artifact.layers().iter().filter(|layer| layer.media_type.starts_with(BUNDLE)) {
+                if !search.count() {
+                    return false;
+                }
                 let Some(bundle) = search.attempt(self.small_layer(layer, MAX_BUNDLE).await) else {
                     continue;
                 };
-                search.found += 1;
-                if search.keys.accept_bundle(&bundle, search.digest) {
-                    return Ok(true);
+                if search.is_accepted(move |keys, digest| keys.accept_bundle(&bundle, digest)).await {
+                    return true;
                 }
             }
         }
-        Ok(false)
+        false
     }
 
     /// Whether a payload lies beside the artifact and is accepted.
-    async fn payload(&mut self, search: &mut Search<'_>) -> Result<bool, RegistryError> {
-        let Some(manifest) = self.tagged(&format!("{}.sig", tag_of(search.digest))).await? else {
-            return Ok(false);
-        };
-        for layer in Artifact::parse(&manifest)?.layers().iter().take(MOST) {
-            let Some(signature) = layer.annotations.as_ref().and_then(|texts| texts.get(SIGNATURE)) else {
-                continue;
-            };
+    async fn payload(&mut self, search: &mut Search<'_>) -> bool {
+        let manifest = self.tagged(&format!("{}.sig", tag_of(search.digest))).await;
+        let Some(manifest) = search.attempt(manifest).flatten() else { return false };
+        let Some(artifact) = search.attempt(Artifact::parse(&manifest)) else { return false };
+        for layer in artifact.layers() {
+            let Some(signature) = layer.signature().map(str::to_owned) else { continue };
+            if !search.count() {
+                return false;
+            }
             let Some(payload) = search.attempt(self.small_layer(layer, MAX_PAYLOAD).await) else { continue };
-            search.found += 1;
-            if search.keys.accept_payload(&payload, signature, search.digest) {
-                return Ok(true);
+            let accepts =
+                move |keys: &SignatureKeys, digest: &str| keys.accept_payload(&payload, &signature, digest);
+            if search.is_accepted(accepts).await {
+                return true;
             }
         }
-        Ok(false)
+        false
     }
 
-    /// The manifests that refer to the one with this digest.
+    /// The manifests that refer to the one with this digest, without those of other digests than SHA-256.
     async fn referrers(&mut self, digest: &str) -> Result<Vec<Descriptor>, RegistryError> {
         #[derive(Deserialize)]
         struct Index {
@@ -95,16 +112,24 @@ impl Registry {
         }
         let call = Call::new(Method::GET, self.url(&format!("referrers/{digest}"))?).accept(INDEX);
         let response = self.send(&call).await?;
-        let index = match response.status().is_success() {
-            true => Some(whole(response, MAX_MANIFEST, "the referrers").await?),
-            // A registry without this part of the API; they are the index of a tag then.
-            false => self.tagged(&tag_of(digest)).await?,
+        let index = match response.status() {
+            // Registries without this part of the API; they are the index of a tag then.
+            StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::NOT_ACCEPTABLE => {
+                self.tagged(&tag_of(digest)).await?
+            }
+            _ => {
+                let what = "the list of what refers to the artifact";
+                Some(whole(self.succeeded(response, what)?, MAX_MANIFEST, what).await?)
+            }
         };
         let index: Option<Index> =
             index.map(|index| serde_json::from_slice(&index)).transpose().map_err(|_| {
                 RegistryError::Content("the list of what refers to the artifact cannot be read".to_owned())
             })?;
-        Ok(index.map(|index| index.manifests).unwrap_or_default())
+        let mut manifests = index.map(|index| index.manifests).unwrap_or_default();
+        check_entries("manifests", &manifests)?;
+        manifests.retain(Descriptor::has_digest);
+        Ok(manifests)
     }
 }
 
@@ -112,13 +137,35 @@ impl Registry {
 struct Search<'a> {
     keys: &'a SignatureKeys,
     digest: &'a str,
-    /// Signatures that were looked at.
+    /// Signatures that were looked at; [`MOST`] at most.
     found: usize,
+    /// There is more than what was looked at.
+    is_cut: bool,
     /// Why one of them could not be.
     failed: Option<RegistryError>,
 }
 
 impl Search<'_> {
+    /// Counts a signature that is looked at; `false` if it is not to be.
+    fn count(&mut self) -> bool {
+        let may_be = self.found < MOST;
+        self.found += usize::from(may_be);
+        self.is_cut |= !may_be;
+        may_be
+    }
+
+    /// Whether a signature is accepted. Its check takes a while without a wait, and has a thread for that.
+    async fn is_accepted(
+        &mut self,
+        accepts: impl FnOnce(&SignatureKeys, &str) -> bool + Send + 'static,
+    ) -> bool {
+        let (keys, digest) = (self.keys.clone(), self.digest.to_owned());
+        let checked = tokio::task::spawn_blocking(move || accepts(&keys, &digest)).await;
+        let checked = checked
+            .map_err(|error| RegistryError::Content(format!("a signature could not be checked: {error}")));
+        self.attempt(checked).unwrap_or(false)
+    }
+
     /// The value; an error is remembered, since another signature may do.
     fn attempt<T>(&mut self, result: Result<T, RegistryError>) -> Option<T> {
         result.map_err(|error| self.failed = Some(error)).ok()

@@ -37,7 +37,7 @@ impl RegistryArgs {
         let login = match &self.docker_config {
             None => None,
             Some(file) => {
-                let login = Login::of_docker_config(&read(file)?, name);
+                let login = Login::of_docker_config(&read(file)?, &repository);
                 Some(login.with_context(|| format!("--docker-config: {}: {name}", file.display()))?)
             }
         };

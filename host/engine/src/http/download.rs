@@ -1,16 +1,11 @@
 //! [`download`]: a GET of the host itself, through its [`HostClient`].
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::Request;
 use pilothouse_plugin::OutgoingHosts;
 use tokio::runtime::Handle;
 
 use super::host_client::HostClient;
-
-/// The time of the whole exchange: 16 MiB at a third of a megabyte a second.
-const TIME: Duration = Duration::from_secs(60);
 
 /// Fetches what is at a URL of one of these hosts, and hands it to `take` piece by piece. It may have 16 MiB and take a minute.
 /// Connections are tasks on `runtime`.
@@ -25,7 +20,8 @@ pub async fn download(
     take: impl FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<(), String> {
     let request = Request::get(url).body(Bytes::new()).map_err(|error| format!("it is no URL: {error}"))?;
-    let response = HostClient::new(user_agent, TIME, runtime).send(request, hosts).await?;
+    let response =
+        HostClient::new(user_agent, HostClient::COMPONENT_TIME, runtime).send(request, hosts).await?;
     let status = response.status();
     if !status.is_success() {
         let remedy = if status.is_redirection() {
@@ -102,6 +98,7 @@ mod tests {
     async fn what_is_too_large_is_not_fetched() {
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 999999999\r\n\r\n";
         let address = server(head.into()).await;
-        assert!(fetched(&address, &format!("http://{address}")).await.is_err());
+        let error = fetched(&address, &format!("http://{address}")).await.unwrap_err();
+        assert_eq!(error, "HTTP response body size exceeds limit: 999999999 bytes");
     }
 }

@@ -32,6 +32,7 @@ impl HttpObserver for Uncounted {
 #[derive(Debug)]
 pub struct HostClient {
     user_agent: String,
+    time: Duration,
     deadline: Instant,
     runtime: Handle,
 }
@@ -39,18 +40,23 @@ pub struct HostClient {
 impl HostClient {
     /// Maximum size in bytes of the body of a request or a response.
     pub const MAX_BODY: u64 = MAX_BODY;
+    /// The time of all requests for one component: 16 MiB at a third of a megabyte a second.
+    pub const COMPONENT_TIME: Duration = Duration::from_secs(60);
 
     /// Creates a client. All its requests together may take this time from now on.
     #[must_use]
     pub fn new(user_agent: String, time: Duration, runtime: Handle) -> Self {
-        Self { user_agent, deadline: Instant::now() + time, runtime }
+        Self { user_agent, time, deadline: Instant::now() + time, runtime }
     }
 
     /// Sends a request with an absolute URI to one of these hosts; the response, whatever its status.
     ///
     /// # Errors
-    /// The reason: the URL, the host, the address, or the connection.
+    /// The reason: the time, the URL, the host, the address, or the connection.
     pub async fn send(&self, request: Request<Bytes>, hosts: OutgoingHosts) -> Result<HostResponse, String> {
+        if Instant::now() >= self.deadline {
+            return Err(format!("the {} seconds for all requests together are over", self.time.as_secs()));
+        }
         let client = HttpClient::new(HttpClientOptions {
             plugin: "a component".into(),
             hosts,
@@ -116,5 +122,20 @@ fn reason(failed: &RequestError) -> String {
         }
         Error::HttpRequestDenied => "its host is not allowed".to_owned(),
         error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_after_the_time_of_all_requests_says_so() {
+        let client = HostClient::new("test".to_owned(), Duration::from_secs(60), Handle::current());
+        let request = || Request::get("http://127.0.0.1:1/").body(Bytes::new()).unwrap();
+        let over = "the 60 seconds for all requests together are over";
+        assert_ne!(client.send(request(), OutgoingHosts::default()).await.unwrap_err(), over);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(client.send(request(), OutgoingHosts::default()).await.unwrap_err(), over);
     }
 }

@@ -15,7 +15,7 @@ use pilothouse_plugin::{Grants, HOME_CLUSTER, Manifest, split_run};
 
 use crate::imports::api_calls::ApiCalls;
 use crate::lifecycle::load::identity;
-use crate::observe::detail::RemoteClusterView;
+use crate::observe::detail::{RemoteClusterView, RemoteClustersView};
 use crate::observe::warnings::Warnings;
 
 /// The clusters of a host by name, the home cluster included; a cheap clone.
@@ -108,16 +108,22 @@ impl RemoteClusters {
         self.clusters.iter().map(|cluster| &cluster.grants)
     }
 
-    /// The remote clusters as `/plugins/NAME` shows them.
-    pub(crate) fn view(&self) -> Vec<RemoteClusterView> {
-        let view = |(name, RemoteCluster { grants, calls }): (&String, &RemoteCluster)| {
+    /// The remote clusters as `/plugins/NAME` shows them: those of one entry of the manifest together.
+    pub(crate) fn view(&self) -> Vec<RemoteClustersView> {
+        let mut names = self.names.iter().skip(1);
+        let view = |(RemoteCluster { calls, .. }, name): (&RemoteCluster, &String)| {
             let error = match calls {
                 Ok(calls) => (!calls.availability.is_up()).then(|| calls.away().message),
                 Err(refusal) => Some(refusal.message.clone()),
             };
-            RemoteClusterView { name: name.clone(), grants: grants.rules().to_vec(), error }
+            RemoteClusterView { name: name.clone(), error }
         };
-        self.names.iter().skip(1).zip(&self.clusters).map(view).collect()
+        let entries = self.clusters.chunk_by(|a, b| std::ptr::eq(a.grants.rules(), b.grants.rules()));
+        let entry = |clusters: &[RemoteCluster]| RemoteClustersView {
+            grants: clusters[0].grants.rules().to_vec(),
+            clusters: clusters.iter().zip(names.by_ref()).map(view).collect(),
+        };
+        entries.map(entry).collect()
     }
 
     /// Makes a call to the remote cluster of this place: its number less one.

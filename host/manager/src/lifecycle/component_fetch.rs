@@ -8,10 +8,11 @@
 mod oci;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use parking_lot::Mutex;
 use pilothouse_client::{ApiResource, Client, Error};
 use pilothouse_engine::download;
 use pilothouse_object::{Gvk, ObjectKey};
@@ -50,7 +51,12 @@ pub(crate) struct ComponentFetcher {
     work: Handle,
     objects: Semaphore,
     urls: Semaphore,
+    /// The fetches of each component, by namespace and digest: one at a time.
+    fetches: Mutex<HashMap<(String, String), Weak<Turn>>>,
 }
+
+/// Held during a fetch.
+type Turn = tokio::sync::Mutex<()>;
 
 /// The objects that hold components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +91,7 @@ impl ComponentFetcher {
             work,
             objects: Semaphore::new(OBJECTS),
             urls: Semaphore::new(URLS),
+            fetches: Mutex::default(),
         }
     }
 
@@ -94,6 +101,9 @@ impl ComponentFetcher {
     /// The reason, and what to do.
     pub(crate) async fn fetch(&self, files: &Files) -> Result<(), String> {
         let Some((remote, namespace)) = remote(files) else { return Ok(()) };
+        // The runs of a plugin want the same component.
+        let turn = self.turn(namespace, &files.digest);
+        let _turn = turn.lock().await;
         let (store, digest) = (Arc::clone(&self.store), files.digest.clone());
         let of = namespace.to_owned();
         if blocking(move || store.has(&of, &digest)).await? {
@@ -104,11 +114,11 @@ impl ComponentFetcher {
         {
             policy.check_other(&files.name)?;
         }
-        let turns = match remote {
+        let slots = match remote {
             RemoteComponent::ConfigMap(_) | RemoteComponent::Secret(_) => &self.objects,
             RemoteComponent::Url(_) | RemoteComponent::Oci(_) => &self.urls,
         };
-        let _turn = turns.acquire().await.map_err(|error| error.to_string())?;
+        let _slot = slots.acquire().await.map_err(|error| error.to_string())?;
         let store = Arc::clone(&self.store);
         let incoming = blocking(move || store.incoming()).await?;
         let mut incoming = incoming.map_err(|e| format!("it cannot be written below --cache-dir: {e}"))?;
@@ -132,6 +142,17 @@ impl ComponentFetcher {
         let (store, digest, namespace) =
             (Arc::clone(&self.store), files.digest.clone(), namespace.to_owned());
         blocking(move || store.keep(incoming, &namespace, &digest)).await?
+    }
+
+    fn turn(&self, namespace: &str, digest: &str) -> Arc<Turn> {
+        let mut fetches = self.fetches.lock();
+        fetches.retain(|_, turn| turn.strong_count() > 0);
+        let turn = fetches.entry((namespace.to_owned(), digest.to_owned())).or_default();
+        turn.upgrade().unwrap_or_else(|| {
+            let new = Arc::default();
+            *turn = Arc::downgrade(&new);
+            new
+        })
     }
 
     #[cfg(not(feature = "oci"))]
@@ -223,7 +244,62 @@ fn bytes_of(holder: Holder, object: &[u8], key: &str) -> Result<Vec<u8>, String>
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use pilothouse_plugin::directory::digest_of;
+    use pilothouse_plugin::{Ceilings, ComponentHost};
+    use serde_json::value::RawValue;
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::testing::unreachable_client;
+
+    /// A fetcher without an API server, which may ask this host.
+    pub(super) async fn fetcher(folder: &Path, host: &str) -> ComponentFetcher {
+        let hosts = [ComponentHost::parse(host).unwrap()].into_iter().collect();
+        let options = PluginObjectsOptions::new(None, folder.join("components"), hosts);
+        let store = Arc::new(options.open_store().unwrap());
+        ComponentFetcher::new(unreachable_client().await, store, options, Handle::current())
+    }
+
+    /// The files of the Plugin `shop/web` with this source of a component.
+    pub(super) fn files(component: &[u8], mut source: Value) -> Files {
+        let digest = digest_of(component);
+        source["digest"] = json!(digest);
+        let spec = json!({"source": source, "serviceAccount": {"namespace": "shop", "name": "web"}});
+        let spec = RawValue::from_string(spec.to_string()).unwrap();
+        let text = Manifest::text_of_object("shop", "web", Some(&spec));
+        let manifest = Manifest::of_object(&text, &Ceilings::default()).unwrap();
+        let others = crate::testing::files(b"", &json!({}));
+        Files { name: "shop/web".to_owned(), digest, manifest: Arc::new(manifest), ..others }
+    }
+
+    #[tokio::test]
+    async fn a_component_that_two_want_at_the_same_time_is_fetched_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&requests);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                counted.fetch_add(1, Relaxed);
+                let _ = stream.read(&mut [0; 4096]).await;
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nwasm").await;
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let fetcher = fetcher(folder.path(), &host).await;
+        let files = files(b"wasm", json!({"url": format!("{host}/web.wasm")}));
+        let fetched = tokio::join!(fetcher.fetch(&files), fetcher.fetch(&files));
+        assert_eq!((fetched, requests.load(Relaxed)), ((Ok(()), Ok(())), 1));
+        assert!(fetcher.store.has("shop", &files.digest));
+        let again = fetcher.turn("shop", "sha256:other");
+        assert_eq!(fetcher.fetches.lock().len(), 1, "those that are over are forgotten");
+        drop(again);
+    }
 
     #[test]
     fn bytes_are_those_of_binary_data_of_a_config_map_and_of_data_of_a_secret() {

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
+use pilothouse_plugin::directory::digest_of_hashed;
 use pilothouse_plugin::open_private_folder;
 use sha2::{Digest as _, Sha256};
 
@@ -103,7 +104,7 @@ impl ComponentStore {
         namespace: &str,
         digest: &str,
     ) -> Result<(), String> {
-        let found = format!("sha256:{}", hex(&incoming.hasher.clone().finalize()));
+        let found = digest_of_hashed(incoming.hasher.clone());
         if found != digest {
             return Err(format!(
                 "its digest is {found}, but spec.source.digest demands {digest}; put the right component there or correct the \
@@ -184,15 +185,6 @@ impl Drop for IncomingComponent {
 
 fn not_written(error: &io::Error) -> String {
     format!("it cannot be written below --cache-dir: {error}")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -147,13 +147,13 @@ impl Refused {
         Self { file: Blamed::Manifest, reason }
     }
 
-    /// Logs it, and returns it with the name of the file to blame.
+    /// Logs it, and returns it with the name of the file to blame. The reason may quote a guest, and becomes printable.
     fn logged(&self, plugin: &Plugin, files: &Files) -> String {
         let place = match self.file {
             Blamed::Component => files.places.component.as_str(),
             Blamed::Manifest => files.places.manifest_or_component(),
         };
-        let message = format!("{place}: {}", self.reason);
+        let message = format!("{place}: {}", printable(&self.reason));
         let kept = plugin.current().map(|generation| generation.number);
         tracing::error!(
             event = "plugin_failed",
@@ -281,7 +281,7 @@ impl Loader {
             // A guest may repeat its configuration in an error.
             match failure {
                 LoadFailure::Refused(refused) => {
-                    let reason = printable(&load.config.hide(refused.reason));
+                    let reason = load.config.hide(refused.reason);
                     let refused = Refused { reason, ..refused };
                     if !cancel.is_cancelled() {
                         let error = load.with_rollback(refused).logged(plugin, load.files);
@@ -290,7 +290,7 @@ impl Loader {
                     return;
                 }
                 LoadFailure::Retry(reason) => {
-                    let reason = printable(&load.config.hide(reason));
+                    let reason = load.config.hide(reason);
                     let place = &load.files.places.component;
                     if await_retry(plugin, place, &reason, backoff.failure(), cancel).await.is_none() {
                         return;
@@ -447,7 +447,8 @@ impl Loader {
     }
 }
 
-/// Shows why a load waits for its next try, and waits. None when it was cancelled.
+/// Shows why a load waits for its next try, and waits. None when it was cancelled. The reason may quote a guest or a registry, and
+/// becomes printable.
 async fn await_retry(
     plugin: &Plugin,
     place: &str,
@@ -455,7 +456,7 @@ async fn await_retry(
     delay: Duration,
     cancel: &CancellationToken,
 ) -> Option<()> {
-    let reason = format!("{place}: {reason}");
+    let reason = format!("{place}: {}", printable(reason));
     tracing::warn!(
         event = "plugin_load_delayed",
         plugin = &**plugin.name(),

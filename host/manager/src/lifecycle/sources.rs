@@ -1,8 +1,9 @@
 //! [`Sources`]: which of two sources defines a plugin: the plugin directory, or the Plugins of the cluster.
 //!
 //! Invariants: a name is the directory's from its first usable files on until they are gone, also while they are broken in
-//! between; what the cluster has of it waits until then. Files that were never usable take no name. Pure; called by the manager
-//! for each change.
+//! between; what the cluster has of it waits until then. Files that were never usable take no name. When a name changes its
+//! source, its plugin ends and a new one begins: the operator's permissions, state and generations to roll back to are never
+//! those of a tenant, nor the other way round. Pure; called by the manager for each change.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +14,7 @@ use pilothouse_plugin::directory::Files;
 pub(crate) enum AfterFiles {
     /// The plugin ends.
     End,
-    /// What the cluster has of the name is loaded instead.
+    /// The plugin ends, and what the cluster has of the name is loaded as a new one.
     Load(Files),
     /// The plugin is the cluster's already.
     Nothing,
@@ -28,9 +29,9 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// The directory has usable files of this name.
-    pub(crate) fn files_came(&mut self, name: &str) {
-        self.directory.insert(name.to_owned());
+    /// The directory has usable files of this name. Whether a plugin of the cluster ends for them.
+    pub(crate) fn files_came(&mut self, name: &str) -> bool {
+        self.directory.insert(name.to_owned()) && self.objects.contains_key(name)
     }
 
     /// The directory has no files of this name any more.
@@ -121,7 +122,7 @@ mod tests {
             for step in steps {
                 match step {
                     Step::FilesCame => {
-                        sources.files_came("a/p");
+                        prop_assert_eq!(sources.files_came("a/p"), !has_files && object.is_some());
                         (has_files, runs) = (true, Runs::Files);
                     }
                     Step::FilesGone => {

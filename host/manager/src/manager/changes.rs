@@ -44,14 +44,24 @@ impl Manager {
         let sources = || self.0.sources.lock();
         match change {
             Change::Changed(files) => {
-                sources().files_came(&files.name);
+                // Files that are refused take no name.
+                if self.refuses_clusters(&files, true) {
+                    return;
+                }
+                let ends_object = sources().files_came(&files.name);
+                if ends_object {
+                    self.remove_plugin(&files.name);
+                }
                 self.load_plugin(files);
             }
             Change::Removed { name } => {
                 let after = sources().files_gone(&name);
                 match after {
                     AfterFiles::End => self.remove_plugin(&name),
-                    AfterFiles::Load(files) => self.load_plugin(files),
+                    AfterFiles::Load(files) => {
+                        self.remove_plugin(&name);
+                        self.load_object(files);
+                    }
                     AfterFiles::Nothing => {}
                 }
             }
@@ -70,7 +80,7 @@ impl Manager {
             ObjectChange::Changed(files) => {
                 let files = sources().object_came(files);
                 if let Some(files) = files {
-                    self.load_plugin(files);
+                    self.load_object(files);
                 }
             }
             ObjectChange::Refused { name, message } => {
@@ -89,13 +99,24 @@ impl Manager {
         }
     }
 
+    /// Refuses files that name a cluster which is not allowed. Whether that is so.
+    fn refuses_clusters(&self, files: &Files, in_directory: bool) -> bool {
+        let checked = self.0.home.loader.allowed.check_clusters(&files.manifest, in_directory);
+        let Err(reason) = checked else { return false };
+        self.refuse(&files.name, &format!("{}: {reason}", files.places.manifest_or_component()));
+        true
+    }
+
+    /// Loads the files of a Plugin of the cluster.
+    fn load_object(&self, files: Files) {
+        if !self.refuses_clusters(&files, false) {
+            self.load_plugin(files);
+        }
+    }
+
     /// Loads the files of a plugin in each cluster that they name, and ends the runs in others.
     fn load_plugin(&self, files: Files) {
         let name = files.name.clone();
-        let in_directory = self.0.sources.lock().is_in_directory(&name);
-        if let Err(reason) = self.0.home.loader.allowed.check_clusters(&files.manifest, in_directory) {
-            return self.refuse(&name, &format!("{}: {reason}", files.places.manifest_or_component()));
-        }
         let runs = files.runs();
         let is_left = |run: &String| !runs.iter().any(|files| files.name == *run);
         self.runs_of(&name).iter().filter(|run| is_left(run)).for_each(|run| self.remove(run));

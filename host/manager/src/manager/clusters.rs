@@ -15,8 +15,11 @@ use crate::lifecycle::load::Loader;
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::status::ClusterView;
 
-/// Wait between two requests for the server's version at start.
+/// Wait between two requests for the version of a server that does not answer.
 const VERSION_RETRY: Duration = Duration::from_secs(2);
+
+/// Wait between two requests for the version of a server that answers, and that no informer watches.
+const VERSION_AGAIN: Duration = Duration::from_secs(30);
 
 /// How often it is looked whether a cluster is away while a first load in it is waited for.
 const AWAY_LOOK: Duration = Duration::from_secs(1);
@@ -64,7 +67,7 @@ pub(crate) struct Cluster {
     reach: Mutex<Reach>,
 }
 
-/// What came of asking the API server for its version.
+/// What came of the last request for the version of the API server.
 enum Reach {
     /// Nothing yet.
     NotTried,
@@ -83,16 +86,33 @@ impl Cluster {
         self.name.as_deref()
     }
 
-    /// Asks the API server for its version until it answers, and logs the answer.
+    /// Asks the API server for its version until it answers. A server of another cluster is asked again while no informer would
+    /// notice that it is away: live calls alone go there.
     pub(super) async fn ask_for_version(&self) {
+        loop {
+            if self.unanswered().is_some() || self.loader.factory.informers().is_empty() {
+                self.ask_once().await;
+            }
+            let pause = match (self.unanswered(), self.name()) {
+                (Some(_), _) => VERSION_RETRY,
+                (None, None) => return,
+                (None, Some(_)) => VERSION_AGAIN,
+            };
+            tokio::time::sleep(pause.mul_f64(rand::random_range(0.8..1.2))).await;
+        }
+    }
+
+    /// Asks the API server for its version. Logs the first answer, also after an error.
+    async fn ask_once(&self) {
         let Loader { client, factory, .. } = &self.loader;
         let cluster = self.name();
-        loop {
-            let permit = factory.availability().enter().await;
-            let answer = client.server_version().await;
-            permit.settle(answer.as_ref().is_err_and(Error::is_connection_refused));
-            match answer {
-                Ok(version) => {
+        let permit = factory.availability().enter().await;
+        let answer = client.server_version().await;
+        permit.settle(answer.as_ref().is_err_and(Error::is_connection_refused));
+        match answer {
+            Ok(version) => {
+                let before = std::mem::replace(&mut *self.reach.lock(), Reach::Answered);
+                if !matches!(before, Reach::Answered) {
                     tracing::info!(
                         event = "connected",
                         cluster,
@@ -100,24 +120,21 @@ impl Cluster {
                         version = version.git_version,
                         "connected"
                     );
-                    *self.reach.lock() = Reach::Answered;
-                    return;
                 }
-                Err(error) => {
-                    let message = format!("{}: {error}", client.server());
-                    tracing::warn!(
-                        event = "api_server_unreachable",
-                        cluster,
-                        "no API server yet, trying again: {message}"
-                    );
-                    *self.reach.lock() = Reach::Failed(message);
-                    tokio::time::sleep(VERSION_RETRY.mul_f64(rand::random_range(0.8..1.2))).await;
-                }
+            }
+            Err(error) => {
+                let message = format!("{}: {error}", client.server());
+                tracing::warn!(
+                    event = "api_server_unreachable",
+                    cluster,
+                    "the API server does not answer, trying again: {message}"
+                );
+                *self.reach.lock() = Reach::Failed(message);
             }
         }
     }
 
-    /// Why the API server has not answered yet; none once it has.
+    /// Why the API server did not answer the last request for its version; none if it did.
     pub(super) fn unanswered(&self) -> Option<String> {
         match &*self.reach.lock() {
             Reach::NotTried => Some("not tried yet".to_owned()),

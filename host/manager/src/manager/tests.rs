@@ -222,13 +222,13 @@ async fn a_load_that_panics_fails_the_plugin_and_the_host_is_ready() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_waits_for_the_next_try_of_its_load_does_not_keep_the_host_from_being_ready() {
     let host = Host::new().await;
-    host.compiler.fail_next(LoadError::Stopped("no memory".to_owned()));
+    host.compiler.fail_next(LoadError::Stopped("no\nmemory".to_owned()));
     host.manager.apply(Change::Changed(files(b"a", &json!({}))));
     host.apply(Change::Synced).await;
     assert_eq!(host.plugin().state, PluginState::Waiting);
     assert_eq!(host.manager.not_ready(), None);
     let reason = host.plugin().waiting_for.unwrap();
-    assert!(reason.ends_with("/p.wasm: compilation did not finish: no memory"), "{reason}");
+    assert!(reason.ends_with("/p.wasm: compilation did not finish: no\\nmemory"), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -367,12 +367,41 @@ async fn of_two_of_one_name_that_of_the_directory_runs_and_then_that_of_the_clus
     settle().await;
     assert_eq!((runs(), host.plugin().last_error), (of_file, None));
     host.manager.apply_object(object());
+    let of_directory = host.current();
     host.apply(removed()).await;
     assert_eq!((runs(), host.manager.plugin_view("p").in_directory), (of_object, false));
-    assert_eq!(host.plugin().generation, 2, "it is the same plugin, in its next generation");
+    assert!(!Arc::ptr_eq(&of_directory, &host.current()), "no state and no generation of it goes on");
     host.manager.apply_object(ObjectChange::Removed { name: "p".to_owned() });
     tokio::time::sleep(EVENTS_GRACE).await;
     assert_eq!(host.manager.status().plugins.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_ends_when_the_other_source_has_its_name_also_if_that_one_cannot_be_loaded() {
+    let host = Host::new().await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    let object = |wasm: &[u8], spec| host.manager.apply_object(ObjectChange::Changed(files(wasm, &spec)));
+    let elsewhere = json!({"clusters": ["east"]});
+    for (wasm, spec, state) in [
+        (&b"unknown"[..], json!({}), PluginState::Failed),
+        (&b"endless"[..], json!({}), PluginState::Loading),
+        (&b"a"[..], elsewhere, PluginState::Failed),
+    ] {
+        host.change_to(b"a").await;
+        assert_eq!(host.plugin().state, PluginState::Running);
+        object(wasm, spec);
+        host.apply(removed()).await;
+        assert_eq!((host.plugin().state, host.plugin().generation), (state, 0));
+        host.manager.apply_object(ObjectChange::Removed { name: "p".to_owned() });
+        tokio::time::sleep(EVENTS_GRACE).await;
+    }
+    object(b"a", json!({}));
+    settle().await;
+    let of_object = host.current();
+    assert_eq!(host.plugin().state, PluginState::Running);
+    host.change_to(b"unknown").await;
+    assert_eq!(host.plugin().state, PluginState::Failed);
+    assert!(of_object.is_stopping());
 }
 
 #[tokio::test(start_paused = true)]

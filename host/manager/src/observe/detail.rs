@@ -56,21 +56,29 @@ pub struct CurrentView {
     pub grants: Vec<Rule>,
     /// The remote clusters of the manifest; absent without.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remote_clusters: Vec<RemoteClusterView>,
+    pub remote_clusters: Vec<RemoteClustersView>,
     /// Its watches.
     pub watches: Vec<WatchView>,
     /// Its limits.
     pub limits: Vec<LimitView>,
 }
 
-/// A cluster that the plugin accesses with live calls, besides that of its run.
+/// An entry of `spec.remoteClusters`: clusters that the plugin accesses with live calls, besides that of its run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemoteClustersView {
+    /// The clusters.
+    pub clusters: Vec<RemoteClusterView>,
+    /// The permissions in each of them.
+    pub grants: Vec<Rule>,
+}
+
+/// One of these clusters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteClusterView {
     /// Its name.
     pub name: String,
-    /// The permissions there.
-    pub grants: Vec<Rule>,
     /// Why calls fail now: the host does not have the cluster, or its API server refuses connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -1,9 +1,8 @@
 //! Components from OCI registries, and [`SignaturePolicy`]: what becomes of those that nobody signed. Called by [`super`].
 
-use std::time::Duration;
-
+use pilothouse_engine::HostClient;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{ObjectEntry, OciComponent};
+use pilothouse_plugin::{ObjectEntry, OciComponent, printable};
 use pilothouse_registry::{
     DOCKER_CONFIG_KEY, Login, Registry, RegistryError, RegistryOptions, SignatureKeys,
 };
@@ -11,9 +10,6 @@ use pilothouse_registry::{
 use super::{ComponentFetcher, Holder};
 use crate::imports::http_client::user_agent;
 use crate::lifecycle::component_store::IncomingComponent;
-
-/// The time of all requests for one component: 16 MiB at a third of a megabyte a second, as for a URL.
-const TIME: Duration = Duration::from_secs(60);
 
 /// What becomes of components that have no signature of one of these keys.
 #[derive(Debug, Clone)]
@@ -34,7 +30,9 @@ impl SignaturePolicy {
         )
     }
 
+    /// What becomes of a component without a signature, for this reason, which may quote the registry.
     fn unsigned(&self, plugin: &str, reason: &str) -> Result<(), String> {
+        let reason = &*printable(reason);
         if self.required {
             return Err(format!("this host runs signed components alone (--signatures=require): {reason}"));
         }
@@ -63,8 +61,10 @@ impl ComponentFetcher {
             Some(name) => {
                 let entry = ObjectEntry { name: name.clone(), key: DOCKER_CONFIG_KEY.to_owned() };
                 let of_secret = |reason| format!("Secret {namespace}/{name}: {reason}");
+                // Bounded as the objects that hold components.
+                let _slot = self.objects.acquire().await.map_err(|error| error.to_string())?;
                 let config = self.entry(Holder::Secret, namespace, &entry, &files.manifest).await;
-                let login = Login::of_docker_config(&config.map_err(of_secret)?, repository.registry());
+                let login = Login::of_docker_config(&config.map_err(of_secret)?, repository);
                 Some(login.map_err(|error| of_secret(error.to_string()))?)
             }
         };
@@ -74,7 +74,7 @@ impl ComponentFetcher {
             login,
             login_from: "spec.source.pullSecret",
             user_agent: user_agent(&files.manifest),
-            time: TIME,
+            time: HostClient::COMPONENT_TIME,
             runtime: self.work.clone(),
         };
         let mut registry = Registry::new(options).map_err(|error| error.to_string())?;
@@ -99,7 +99,22 @@ impl ComponentFetcher {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{fetcher, files};
     use super::*;
+
+    #[tokio::test]
+    async fn a_login_is_one_of_the_objects_that_are_read_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let fetcher = fetcher(folder.path(), "r.example").await;
+        let artifact = format!("oci://r.example/web@sha256:{:064}", 0);
+        let files = files(b"wasm", json!({"oci": artifact, "pullSecret": "login"}));
+        // No object is read any more.
+        fetcher.objects.close();
+        let error = fetcher.fetch(&files).await.unwrap_err();
+        assert!(error.contains("closed"), "{error}");
+    }
 
     #[test]
     fn a_component_without_signature_is_refused_or_runs_as_the_policy_says() {
@@ -107,5 +122,7 @@ mod tests {
         let error = policy(true).check_other("shop/web").unwrap_err();
         assert!(error.contains("--signatures=require") && error.contains("`pilothouse push`"), "{error}");
         assert_eq!(policy(false).check_other("shop/web"), Ok(()));
+        let error = policy(true).unsigned("shop/web", "no\nforged").unwrap_err();
+        assert!(error.ends_with(": no\\nforged"), "{error}");
     }
 }

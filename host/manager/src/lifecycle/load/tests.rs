@@ -243,6 +243,16 @@ async fn a_component_that_cannot_be_compiled_now_is_tried_again_and_its_bytes_ar
     assert!(prepared.await.unwrap().is_some());
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_reason_of_a_component_that_is_refused_is_one_line_of_some_kilobytes() {
+    let test = TestPlugin::new().await;
+    test.compiler.fail_next(LoadError::Compile(format!("a\nforged{}", "b".repeat(100_000))));
+    let files = files(b"a", &json!({}));
+    assert!(test.loader.prepare(&test.plugin, &files, &CancellationToken::new()).await.is_none());
+    let error = test.plugin.status().last_error.unwrap();
+    assert!(error.contains("a\\nforgedb") && error.len() < 10_000, "{} bytes: {error:.200}", error.len());
+}
+
 /// All slots that are free.
 fn take_slots(test: &TestPlugin) -> Vec<tokio::sync::SemaphorePermit<'_>> {
     let slot = || futures_util::FutureExt::now_or_never(test.loader.slots.prepare());

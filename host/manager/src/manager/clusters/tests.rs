@@ -1,10 +1,15 @@
 //! Runs of plugins in the clusters of a host.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use pilothouse_client::ClientOptions;
 use pilothouse_plugin::World;
 use pilothouse_plugin::directory::{Change, Files};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use super::*;
 use crate::lifecycle::plugin_objects::ObjectChange;
@@ -12,6 +17,7 @@ use crate::manager::ManagerOptions;
 use crate::manager::tests::Host;
 use crate::observe::command::{Command, CommandError};
 use crate::observe::status::PluginState::{self, Failed, Running};
+use crate::testing::dev_server::until;
 use crate::testing::{FakeComponent, files, reads, settle, unreachable_client};
 
 /// Long enough for the end of a run, and for a look whether a cluster is away.
@@ -139,22 +145,27 @@ async fn clusters_that_the_operator_does_not_allow_are_refused() {
     open.manager.apply_object(object(&["east"]));
     open.apply(changed(&json!({"clusters": ["west"]}))).await;
     assert_eq!(runs(&open), named(&[("a/p@east", Running), ("p", Failed)]));
+    assert!(!open.manager.plugin_view("p").in_directory, "refused files take no name");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_remote_cluster_that_the_host_does_not_have_is_a_warning_and_the_plugin_runs() {
-    let host = host(options(), &["east"]).await;
+    let host = host(options(), &["east", "west"]).await;
     let rule = json!({"groups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": ["a"]});
-    let remote = json!([{"clusters": ["east", "mars"], "permissions": [rule]}]);
+    let remote = json!([
+        {"clusters": ["east", "mars"], "permissions": [rule]}, {"clusters": ["west"], "permissions": [rule]},
+    ]);
     host.apply(changed(&json!({"remoteClusters": remote}))).await;
     assert_eq!(runs(&host), named(&[("p", Running)]));
     let detail = host.manager.detail("p").unwrap();
-    let words = "spec.remoteClusters: the host has no cluster \"mars\", it has: east, home; ";
+    let words = "spec.remoteClusters: the host has no cluster \"mars\", it has: east, home, west; ";
     let warnings = &detail.status.warnings;
     assert!(warnings.len() == 1 && warnings[0].starts_with(words), "{warnings:?}");
     let current = detail.current.unwrap();
-    let [east, mars] = &current.remote_clusters[..] else { panic!("{:?}", current.remote_clusters) };
-    assert_eq!((&*east.name, east.grants.len(), &east.error), ("east", 1, &None));
+    let [entry, other] = &current.remote_clusters[..] else { panic!("{:?}", current.remote_clusters) };
+    assert!(other.clusters.len() == 1 && other.clusters[0].name == "west", "{other:?}");
+    let [east, mars] = &entry.clusters[..] else { panic!("{entry:?}") };
+    assert_eq!((&*east.name, &east.error, entry.grants.len()), ("east", &None, 1));
     assert!(mars.name == "mars" && mars.error.as_ref().unwrap().contains(words), "{mars:?}");
 }
 
@@ -179,4 +190,44 @@ async fn a_cluster_that_is_away_does_not_keep_the_host_from_being_ready() {
     let server = "http://127.0.0.1:1".to_owned();
     assert_eq!(view, [ClusterView { name: "east".to_owned(), server, error: Some("no route".to_owned()) }]);
     assert!(host.metrics.encode().contains(r#"pilothouse_cluster_up{cluster="east"} 0"#));
+}
+
+/// An API server that has its version alone, and not even that while it is not up; its URL.
+async fn version_server(is_up: Arc<AtomicBool>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let status = if is_up.load(Relaxed) { "200 OK" } else { "404 Not Found" };
+            let body = r#"{"major":"1","minor":"36","gitVersion":"v1.36.0","platform":"linux/amd64"}"#;
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                body.len()
+            );
+            let _ = stream.write_all((head + body).as_bytes()).await;
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_cluster_without_informers_is_asked_again_whether_it_answers() {
+    let is_up = Arc::new(AtomicBool::default());
+    let server = Some(version_server(Arc::clone(&is_up)).await);
+    let client = Client::new(ClientOptions { server, ..ClientOptions::default() }).await.unwrap();
+    let factory = SharedInformerFactory::for_client(client.clone(), Default::default());
+    let others = BTreeMap::from([("east".to_owned(), ClusterClient { client, factory })]);
+    let host = Host::with_clusters(options(), others).await;
+    let east = Arc::clone(host.manager.clusters().last().unwrap());
+    let asked = Arc::clone(&east);
+    let asking = tokio::spawn(async move { asked.ask_for_version().await });
+    for answers in [true, false, true] {
+        is_up.store(answers, Relaxed);
+        tokio::time::pause();
+        tokio::time::advance(VERSION_AGAIN * 2).await;
+        tokio::time::resume();
+        until("the last answer counts", || east.trouble().is_none() == answers).await;
+    }
+    asking.abort();
 }

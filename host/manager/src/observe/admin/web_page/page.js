@@ -233,7 +233,8 @@ async function updatePlugin(name) {
     ...lister("Permissions", current.grants.map(grantText)),
     ...lister(
       "Permissions in remote clusters",
-      (current.remoteClusters || []).flatMap((c) => c.grants.map((rule) => `${c.name}: ${grantText(rule)}`)),
+      (current.remoteClusters || []).flatMap(({ clusters, grants }) =>
+        grants.map((rule) => `${clusters.map((c) => c.name).join(", ")}: ${grantText(rule)}`)),
     ),
     ...lister(
       "Limits",
