@@ -17,11 +17,12 @@ impl Manager {
     /// Follows the terms of all shards, in a task each.
     pub(super) fn follow_shards(&self, shards: &Shards) {
         for shard in 0..shards.count() {
+            let Some(mut terms) = shards.follow(shard) else { continue };
             let (host, shards) = (Arc::downgrade(&self.0), shards.clone());
             let following = async move {
                 loop {
-                    let term = shards.next_term(shard).await;
-                    term.cancelled().await;
+                    // Also one that is over by now: the shard is not taken again before its work was ended.
+                    terms.next().await.cancelled().await;
                     let Some(host) = host.upgrade() else { return };
                     Self(host).stand_down(shard).await;
                     shards.work_ended(shard);
