@@ -12,6 +12,7 @@ use crate::shards::lease::{HostState, ShardLease};
 use crate::shards::names::{LeaseNames, weight};
 
 const ZERO: Duration = Duration::ZERO;
+const SECOND: Duration = Duration::from_secs(1);
 
 struct Host {
     machine: Machine,
@@ -70,11 +71,10 @@ impl Host {
     }
 
     /// Another writes a Lease, and the watch shows it at once.
-    fn write(&mut self, now: Duration, name: String, holder: &str, renewals: i32) {
+    fn write(&mut self, now: Duration, name: String, holder: &str) {
         let record = LeaderElectionRecord {
             holder_identity: holder.to_owned(),
             lease_duration_seconds: 3600,
-            leader_transitions: renewals,
             ..LeaderElectionRecord::default()
         };
         let stored = Stored { record, ..Stored::default() };
@@ -144,7 +144,7 @@ fn a_shard_is_kept_for_a_while_from_the_begin_of_its_term_however_slow_its_claim
     // Another one should have the shard, and is ready.
     let is_better = |name: &String| weight(name, 0) > weight("a_1", 0);
     let better = (2..).map(|n| format!("b{n}_{n}")).find(is_better).unwrap();
-    host.write(ZERO, LeaseNames::new("hosts").host(&better), &better, 0);
+    host.write(ZERO, LeaseNames::new("hosts").host(&better), &better);
     host.settle(ZERO);
     // It does not take it: this one does, and renews its own Lease.
     let effects = host.poll(RETRY);
@@ -165,4 +165,20 @@ fn a_shard_is_kept_for_a_while_from_the_begin_of_its_term_however_slow_its_claim
     assert!(!yields(&effects), "counted from when the claim was sent: {effects:?}");
     let effects = host.settle(begun + JOIN * 2);
     assert!(yields(&effects), "{effects:?}");
+}
+
+#[test]
+fn a_holder_is_at_work_on_a_shard_from_when_it_has_it() {
+    let mut host = Host::new();
+    let names = LeaseNames::new("hosts");
+    let at_work = |host: &Host| host.machine.holder(0).1;
+    for second in [1, 2] {
+        host.write(SECOND * second, names.host("b_2"), "b_2");
+    }
+    host.write(SECOND * 3, names.shard(0), "b_2");
+    assert_eq!((host.machine.holder(0).0, at_work(&host)), ("b_2", None), "it has renewed without the shard");
+    host.write(SECOND * 4, names.host("b_2"), "b_2");
+    assert_eq!(at_work(&host), None, "the renewal before was without the shard");
+    host.write(SECOND * 5, names.host("b_2"), "b_2");
+    assert_eq!(at_work(&host), Some(SECOND * 4));
 }
