@@ -36,12 +36,16 @@ impl Manager {
     /// themselves if their keys are shared. Waits for the last calls and writes.
     async fn stand_down(&self, shard: usize) {
         let of_shard = |plugin: &Arc<Plugin>| plugin.election().term_shards().contains(&shard);
-        let plugins = self.plugins().into_iter().filter(of_shard);
-        let (shared, own): (Vec<_>, Vec<_>) = plugins.partition(|plugin| plugin.election().keys().is_some());
+        let (plugins, others): (Vec<_>, Vec<_>) = self.plugins().into_iter().partition(of_shard);
+        let (shared, own): (Vec<_>, Vec<_>) =
+            plugins.into_iter().partition(|plugin| plugin.election().keys().is_some());
         own.iter().for_each(|plugin| self.replace(plugin));
         for plugin in &own {
             plugin.ended().await;
             plugin.events().shutdown(EVENTS_GRACE).await;
+        }
+        for plugin in &others {
+            plugin.predecessors_ended(shard).await;
         }
         for plugin in &shared {
             plugin.end_term(shard).await;
@@ -64,6 +68,7 @@ impl Manager {
             return;
         };
         entry.cancel();
+        // Its files say so as well: a change of `spec.keys` makes another plugin.
         let (name, keys) = (plugin.name(), KeySharing::Together);
         let next = Plugin::new(name, &self.0.host, &self.0.metrics, keys, Some(Arc::clone(plugin)));
         next.pause(is_paused);

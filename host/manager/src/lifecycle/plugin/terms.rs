@@ -59,6 +59,17 @@ impl Plugin {
         worker::drop_keys_of_others(self, keys);
     }
 
+    /// Waits for those that had the name before, if they worked in the terms of a shard that is none of this plugin's.
+    pub(crate) async fn predecessors_ended(&self, shard: usize) {
+        let mut next = self.predecessor.lock().clone();
+        while let Some(plugin) = next {
+            if plugin.election.term_shards().contains(&shard) {
+                return plugin.ended().await;
+            }
+            next = plugin.predecessor.lock().clone();
+        }
+    }
+
     /// The schedules of a generation are those of the keys that changes may add now.
     pub(super) fn set_schedules(&self, generation: &Generation) {
         let mut schedules = generation.description.schedules.clone();

@@ -40,6 +40,12 @@ pub(super) async fn host_of(server: &DevServer, identity: &str, shards: usize) -
     (Host::of(client, options, BTreeMap::new()).await, shards)
 }
 
+/// A host without an API server that has these shards.
+pub(super) async fn host_without_leases(shards: &Shards) -> Host {
+    let election = LeaderElection::sharded(shards.clone(), Duration::from_secs(5));
+    Host::with(ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) }).await
+}
+
 fn current(host: &Host) -> Arc<Plugin> {
     host.manager.find("p").expect("a plugin")
 }
@@ -79,9 +85,7 @@ async fn a_plugin_whose_term_ends_stands_by_anew_and_works_in_the_next_term() {
 #[tokio::test(start_paused = true)]
 async fn a_term_that_ends_before_anybody_has_looked_is_ended_as_others_are() {
     let shards = Shards::without_leases("host_1", 1);
-    let election = LeaderElection::sharded(shards.clone(), Duration::from_secs(5));
-    let options = ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) };
-    let host = Host::with(options).await;
+    let host = host_without_leases(&shards).await;
     host.compiler.add(b"a", FakeComponent::reconciler().0);
     host.change_to(b"a").await;
     let first = current(&host);
