@@ -162,10 +162,10 @@ impl Shards {
         self.0.config.election.lease_duration
     }
 
-    /// How long the terms of this host last after its last good renewal was sent.
+    /// What is left of the terms of this host when they are near their end, which they are only after renewals that failed.
     #[must_use]
-    pub fn renew_deadline(&self) -> Duration {
-        self.0.config.election.renew_deadline
+    pub fn near_end(&self) -> Duration {
+        self.0.config.election.near_end()
     }
 
     /// The term that this host has of a shard, unless it is over or is ending.
