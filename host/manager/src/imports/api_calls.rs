@@ -11,6 +11,7 @@ mod near_end;
 mod observed;
 mod operation;
 mod review;
+mod seen_versions;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ use tokio_util::task::TaskTracker;
 
 use self::near_end::explained;
 use self::operation::{Target, check_options, target, verb_name};
+use self::seen_versions::SeenVersions;
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
 use crate::observe::audit::{Began, PluginAudit};
@@ -60,6 +62,8 @@ pub(crate) struct ApiCalls {
     pub(crate) tasks: TaskTracker,
     /// Records the writes that the caches must show before the next reconcile.
     pub(crate) writes: Arc<Writes>,
+    /// The versions that calls have got from the server.
+    pub(crate) seen: Arc<SeenVersions>,
     /// Whether the host may write; where the keys are shared, of each call ([`of_call`](Self::of_call)). The client asks again when it
     /// sends.
     pub(crate) election: LeaderElection,
@@ -152,7 +156,10 @@ impl ApiCalls {
             let (resource, permit) = live.permitted(&call, &target).await?;
             match call.verb {
                 ClientVerb::Get(_) | ClientVerb::List | ClientVerb::PodLog(_) => {
-                    live.read(&resource, call, permit).await
+                    let (id, kind, options) = (call.context.call_id, call.kind.clone(), call.options.clone());
+                    let answer = live.read(&resource, call, permit).await?;
+                    live.note_read(id, &kind, &options, &answer);
+                    Ok(answer)
                 }
                 _ => live.write(resource, call, target, permit, demanded).await,
             }
@@ -349,6 +356,7 @@ impl ApiCalls {
         let began = (self.audit.is_some() || of.is_some()).then(Began::now);
         let outcome = self.request(resource, &call.verb, &call.options, target).await;
         settle(permit, &outcome);
+        self.note_write(call, &outcome);
         if let Some(began) = began {
             self.observe(began, of, resource, call, target, &outcome);
         }

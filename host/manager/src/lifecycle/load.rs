@@ -410,6 +410,7 @@ impl Loader {
             work: self.work.clone(),
             tasks: plugin.tasks().clone(),
             writes: Arc::clone(plugin.writes()),
+            seen: Arc::default(),
             election: plugin.election().clone(),
             audit: self.audit.as_ref().map(|audit| {
                 let account = manifest.service_account.as_ref();

@@ -34,6 +34,16 @@ impl RequestObserver for Requests {
     }
 }
 
+/// Of terms that a test brings near their end.
+const RENEW_DEADLINE: Duration = Duration::from_secs(240);
+
+/// Lets so much of the term pass that it is near its end.
+async fn come_near_the_end() {
+    tokio::time::pause();
+    tokio::time::advance(RENEW_DEADLINE / 2 + Duration::from_secs(1)).await;
+    tokio::time::resume();
+}
+
 /// Bytes that a call may answer.
 const MAX_BYTES: usize = 64 << 20;
 
@@ -69,6 +79,7 @@ impl Plugin {
             work: Handle::current(),
             tasks: TaskTracker::new(),
             writes: Arc::default(),
+            seen: Arc::default(),
             election: LeaderElection::disabled(),
             audit: None,
             traces: None,
@@ -82,6 +93,24 @@ impl Plugin {
         let (election, begin) = crate::leader_election::tests::standby();
         self.api_calls.election = election;
         (self, begin)
+    }
+
+    /// One of a host that leads, and may do all with ConfigMaps of the namespace. Nothing renews its term.
+    async fn leading() -> Self {
+        let mut plugin = Self::start().await;
+        let (election, begin) = standby_of(LeaderElectionConfig {
+            lease_duration: RENEW_DEADLINE * 2,
+            renew_deadline: RENEW_DEADLINE,
+            ..LeaderElectionConfig::new("me")
+        });
+        plugin.api_calls.election = election;
+        let rules: Vec<Rule> = serde_json::from_value(json!([
+            {"groups": [""], "resources": ["configmaps"], "namespaces": ["default"], "verbs": ["*"]},
+        ]))
+        .unwrap();
+        plugin.api_calls.grants = Grants::new(rules);
+        begin.await;
+        plugin
     }
 
     async fn call(&self, verb: ClientVerb, options: CallOptions) -> Result<ClientAnswer, ClientError> {
@@ -113,7 +142,7 @@ impl Plugin {
     }
 
     pub(crate) async fn list(&self, options: CallOptions) -> Result<Names, ClientError> {
-        let options = CallOptions { namespace: Some("default".to_owned()), ..options };
+        let options = CallOptions { namespace: in_default().namespace, ..options };
         match self.call(ClientVerb::List, options).await? {
             ClientAnswer::Page { items, continue_token, resource_version, remaining_items: _ } => {
                 assert!(!resource_version.is_empty());
@@ -122,6 +151,11 @@ impl Plugin {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// The options of calls for all objects of the namespace.
+fn in_default() -> CallOptions {
+    CallOptions { namespace: Some("default".to_owned()), ..CallOptions::default() }
 }
 
 pub(crate) fn limited(limit: u32) -> CallOptions {
@@ -247,21 +281,7 @@ async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
 
 #[tokio::test]
 async fn writes_near_the_end_of_a_term_demand_the_version_that_the_plugin_knows() {
-    const RENEW_DEADLINE: Duration = Duration::from_secs(240);
-    let mut plugin = Plugin::start().await;
-    let (election, begin) = standby_of(LeaderElectionConfig {
-        lease_duration: RENEW_DEADLINE * 2,
-        renew_deadline: RENEW_DEADLINE,
-        ..LeaderElectionConfig::new("me")
-    });
-    plugin.api_calls.election = election;
-    let rules: Vec<Rule> = serde_json::from_value(json!([
-        {"groups": [""], "resources": ["configmaps"], "namespaces": ["default"],
-         "verbs": ["create", "update", "patch", "delete"]},
-    ]))
-    .unwrap();
-    plugin.api_calls.grants = Grants::new(rules);
-    begin.await;
+    let plugin = Plugin::leading().await;
     let send = async |verb: ClientVerb, known: Option<&str>| {
         let kind = Gvk::new("", "v1", "ConfigMap");
         let (options, context) = Default::default();
@@ -299,9 +319,7 @@ async fn writes_near_the_end_of_a_term_demand_the_version_that_the_plugin_knows(
     }
     let near_end = || plugin.api_calls.metrics.near_end_writes.get();
     assert_eq!(near_end(), 0);
-    tokio::time::pause();
-    tokio::time::advance(RENEW_DEADLINE / 2 + Duration::from_secs(1)).await;
-    tokio::time::resume();
+    come_near_the_end().await;
     let mut sent = 0;
     for (number, write) in unconditional("late").into_iter().enumerate() {
         let ClientError::Api(status) = send(write, Some(&first)).await.unwrap_err() else {
@@ -328,6 +346,53 @@ async fn writes_near_the_end_of_a_term_demand_the_version_that_the_plugin_knows(
     assert!(refused.message().contains("near its end"), "{}", refused.message());
     send(ClientVerb::Delete(key()), Some(&newest)).await.unwrap();
     assert_eq!(near_end(), sent + 4);
+    plugin.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_write_near_the_end_of_the_term_demands_what_its_call_has_read_or_written_last() {
+    let plugin = Plugin::leading().await;
+    plugin.create(1, 1).await;
+    let ClientAnswer::Page { items, .. } = plugin.call(ClientVerb::List, in_default()).await.unwrap() else {
+        panic!("no page")
+    };
+    let created = items[0].resource_version().to_owned();
+    come_near_the_end().await;
+    // The cache never shows more than the object as it was created.
+    let send = async |call_id: u64, verb: ClientVerb, options: CallOptions| {
+        let context = CallContext { call_id, ..CallContext::default() };
+        let kind = Gvk::new("", "v1", "ConfigMap");
+        let call = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: MAX_BYTES };
+        plugin.api_calls.call(call, |_, _| Some(created.clone())).await
+    };
+    let key = || "default/x0000".parse::<ObjectKey>().unwrap();
+    let patch = async |call_id: u64, value: &str| {
+        let body = json!({"data": {"value": value}}).to_string().into_bytes();
+        let verb = ClientVerb::Patch { key: key(), kind: PatchKind::Merge, body };
+        send(call_id, verb, CallOptions::default()).await
+    };
+    // Each of its own writes makes the next version.
+    for value in ["1", "2", "3"] {
+        patch(1, value).await.unwrap();
+    }
+    let stale = patch(2, "4").await.unwrap_err();
+    assert!(stale.message().contains("near its end"), "{}", stale.message());
+    // A conflict changes nothing of what is known.
+    assert!(patch(2, "4").await.is_err());
+    send(2, ClientVerb::Get(key()), CallOptions::default()).await.unwrap();
+    patch(2, "5").await.unwrap();
+    send(3, ClientVerb::List, in_default()).await.unwrap();
+    patch(3, "6").await.unwrap();
+    // It may have deleted the object, which somebody else has made again: nothing is demanded.
+    let none = CallOptions { label_selector: "no=one".to_owned(), ..in_default() };
+    send(4, ClientVerb::DeleteCollection, none).await.unwrap();
+    patch(4, "7").await.unwrap();
+    // What it has read is not the newest any more.
+    send(5, ClientVerb::Get(key()), CallOptions::default()).await.unwrap();
+    send(6, ClientVerb::Get(key()), CallOptions::default()).await.unwrap();
+    patch(6, "8").await.unwrap();
+    let stale = patch(5, "9").await.unwrap_err();
+    assert!(stale.message().contains("near its end"), "{}", stale.message());
     plugin.server.shutdown().await;
 }
 
