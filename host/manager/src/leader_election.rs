@@ -255,6 +255,11 @@ impl LeaderElection {
         }
     }
 
+    /// Whether a call goes on in its term, or in those of its keys where these are shared.
+    pub(crate) fn may_go_on(&self, call: u64) -> bool {
+        self.of_call(call).as_ref().unwrap_or(self).is_leader()
+    }
+
     /// Whether so little of the term is left that what begins now may be answered after it: less than half of the renew
     /// deadline, with the default times. It is longer while renewals are answered in time.
     /// Where the keys are shared, that of the terms of this call.
