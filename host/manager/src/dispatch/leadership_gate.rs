@@ -14,6 +14,7 @@
 //!
 //! Callers: the mappers, from inside the informers' calls, the workers, and the tasks that begin and end terms.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -239,10 +240,10 @@ impl LeadershipGate {
         self.parts.iter().any(GatePart::is_open)
     }
 
-    /// Whether changes of a key go into the queue, and the key is in the shard that is asked for, if any is.
-    pub(crate) fn is_open_for(&self, key: &ObjectKey, only: Option<usize>) -> bool {
+    /// Whether changes of a key go into the queue, and the key is in one of the shards that are asked for, if any are.
+    pub(crate) fn is_open_for(&self, key: &ObjectKey, only: Option<&BTreeSet<usize>>) -> bool {
         let own = self.number_of(key);
-        self.parts[own].is_open() && only.is_none_or(|only| only == own)
+        self.parts[own].is_open() && only.is_none_or(|only| only.contains(&own))
     }
 }
 
@@ -263,7 +264,6 @@ fn signed(count: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::Barrier;
 
     use super::*;
@@ -357,8 +357,10 @@ mod tests {
             gate.add(key.clone(), Reasons::UPDATED, Priority::NORMAL);
         }
         assert_eq!(taken(), std::slice::from_ref(&in_a));
+        let (second, both) = (BTreeSet::from([1]), BTreeSet::from([0, 1]));
         let open_for = |only| [&in_a, &in_b].map(|key| gate.is_open_for(key, only));
-        assert_eq!([open_for(None), open_for(Some(1))], [[true, false], [false, false]]);
+        assert_eq!([open_for(None), open_for(Some(&both))], [[true, false], [true, false]]);
+        assert_eq!(open_for(Some(&second)), [false, false]);
         // The terms of the shards change places.
         gate.close(0);
         gate.close(0);

@@ -18,7 +18,8 @@ use crate::lifecycle::plugin::Plugin;
 use crate::observe::traces::Stages;
 
 /// Calls the guest for these keys, in these terms, records each answer and finishes its key; returns when the call ended, or
-/// none if none began, because a term ended while an instance was made. A fault is logged and counted in the metrics; the caller decides what follows for the keys. The instance is gone after it.
+/// none if none began, because a term ended while an instance was made. A fault is logged and counted in the metrics; the
+/// caller decides what follows for the keys. The instance is gone after it.
 pub(super) async fn reconcile(
     plugin: &Arc<Plugin>,
     generation: &Arc<Generation>,

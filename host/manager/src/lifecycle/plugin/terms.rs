@@ -31,7 +31,8 @@ impl Plugin {
         let parts = generation.as_ref().map_or_else(Vec::new, |generation| generation.backfill());
         let shown: usize = parts.iter().map(|part| part.objects.at_most()).sum();
         let only = self.election.keys().map(|_| shard);
-        self.backfill.append(parts.into_iter().map(|part| BackfillPart { shard: only, ..part }).collect());
+        let of_shard = |part: BackfillPart| BackfillPart { shards: only.map(|shard| [shard].into()), ..part };
+        self.backfill.append(parts.into_iter().map(of_shard).collect());
         self.start_worker_if_wanted();
         if let Some(generation) = generation {
             generation.wake_pumps();

@@ -172,6 +172,31 @@ async fn no_call_begins_and_none_writes_after_the_deadline_of_the_shard_of_its_k
     host.test.end().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_terms_of_shards_that_begin_together_have_one_pass_over_the_cached_objects() {
+    let (server, board) = (FakeControllerSource::new(config_maps()), Arc::<Mutex<Board>>::default());
+    (0..OBJECTS).for_each(|n| _ = server.create(key(n).as_str(), json!({})));
+    let host = Member::start(0, &server, &board).await;
+    let plugin = &host.test.plugin;
+    let begin = |shard| {
+        host.take(shard, LONG);
+        plugin.begin_term(shard, &host.shards.term(shard).expect("a term"));
+    };
+    // Nothing runs in between.
+    begin(0);
+    begin(1);
+    assert_eq!(plugin.backfill().parts(), 1);
+    // A pass that has begun is over objects that the next shard needs as well.
+    assert!(plugin.backfill().feed(1));
+    begin(2);
+    assert_eq!(plugin.backfill().parts(), 2);
+    sleep(SECOND).await;
+    let seen: BTreeSet<ObjectKey> = board.lock().seen.keys().cloned().collect();
+    assert_eq!(seen, (0..OBJECTS).map(key).collect::<BTreeSet<_>>());
+    assert_eq!(board.lock().wrong, [""; 0]);
+    host.test.end().await;
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Change(usize),
