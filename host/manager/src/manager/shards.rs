@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use pilothouse_election::Shards;
 use pilothouse_plugin::KeySharing;
 
@@ -40,17 +41,17 @@ impl Manager {
         let (shared, own): (Vec<_>, Vec<_>) =
             plugins.into_iter().partition(|plugin| plugin.election().keys().is_some());
         own.iter().for_each(|plugin| self.replace(plugin));
-        for plugin in &own {
+        // Each may take its time, and all have one.
+        let own = own.iter().map(|plugin| async move {
             plugin.ended().await;
             plugin.events().shutdown(EVENTS_GRACE).await;
-        }
-        for plugin in &others {
-            plugin.predecessors_ended(shard).await;
-        }
-        for plugin in &shared {
+        });
+        let shared = shared.iter().map(|plugin| async move {
             plugin.end_term(shard).await;
             self.0.host.standby.add_to(shard, plugin);
-        }
+        });
+        let before = others.iter().map(|plugin| plugin.predecessors_ended(shard));
+        tokio::join!(join_all(own), join_all(shared), join_all(before));
     }
 
     /// Retires a plugin, and puts a standby of the same files in its place, unless it is being removed or the host ends. The

@@ -10,11 +10,13 @@ use pilothouse_cache::testing::{FakeControllerSource, config_maps};
 use pilothouse_election::{KeyShards, Shards};
 use pilothouse_object::ObjectKey;
 use pilothouse_plugin::World;
+use pilothouse_workqueue::Priority;
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::dispatch::reasons::Reasons;
 use crate::leader_election::LeaderElection;
 use crate::testing::{FakeComponent, TestPlugin, done};
 
@@ -169,6 +171,23 @@ async fn no_call_begins_and_none_writes_after_the_deadline_of_the_shard_of_its_k
     assert_eq!(seen(), [a, gone].into());
     keys.call_ended(2);
     assert_eq!(board.lock().wrong, [""; 0]);
+    host.test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keys_of_a_shard_whose_term_is_over_are_dropped_whatever_their_priority_is() {
+    let (server, board) = (FakeControllerSource::new(config_maps()), Arc::<Mutex<Board>>::default());
+    let ([a], [b]): ([ObjectKey; 1], [ObjectKey; 1]) = (keys_of(0), keys_of(1));
+    let host = Member::start(0, &server, &board).await;
+    host.take(1, LONG);
+    let (plugin, queue) = (&host.test.plugin, host.test.plugin.queue());
+    queue.add_with(b.clone(), Reasons::UPDATED, Priority::NORMAL);
+    queue.add_with(a, Reasons::UPDATED, Priority::LOW);
+    worker::drop_keys_of_others(plugin, plugin.election().keys().expect("shared keys"));
+    assert_eq!(queue.len(), 1);
+    let left = queue.try_get().expect("a key");
+    assert_eq!((&left.key, left.payload, left.priority), (&b, Reasons::UPDATED, Priority::NORMAL));
+    queue.done(left);
     host.test.end().await;
 }
 
