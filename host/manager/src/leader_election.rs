@@ -255,6 +255,19 @@ impl LeaderElection {
         }
     }
 
+    /// Why no write is sent while this host is not the leader, or has no term of a shard.
+    pub(crate) fn why_not(&self) -> &'static str {
+        match self.0.as_ref().map(|elected| &elected.source) {
+            None | Some(Source::Lease { .. }) => {
+                "this host is not the leader (--leader-elect): only the leader writes"
+            }
+            Some(_) => {
+                "this host has no term, or none any more, of the shard of the plugin or of the keys of this call (--shards): \
+                 the host that has the shard writes"
+            }
+        }
+    }
+
     /// Whether a call goes on in its term, or in those of its keys where these are shared.
     pub(crate) fn may_go_on(&self, call: u64) -> bool {
         self.of_call(call).as_ref().unwrap_or(self).is_leader()
@@ -308,7 +321,7 @@ impl LeaderElection {
             if election.was_elected() {
                 metrics.late_writes.inc();
             }
-            Err("this host is not the leader, or not any more: only the leader writes".to_owned())
+            Err(election.why_not().to_owned())
         }))
     }
 

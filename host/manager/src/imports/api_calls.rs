@@ -99,9 +99,9 @@ fn causes(status: &Status) -> Vec<StatusCause> {
     causes.map(cause).collect()
 }
 
-/// The error of a write while another host is the leader, or has the shard.
-fn standing_by() -> Refusal {
-    Refusal::unavailable("this host is not the leader (--leader-elect): only the leader writes")
+/// Whether a request that ended so may have been carried out.
+fn may_be_done<T>(outcome: &Result<T, Error>) -> bool {
+    !matches!(outcome, Err(Error::Transport { unsent: true, .. } | Error::Config(_) | Error::Request(_)))
 }
 
 /// Reports the result of a request to the shared availability. A request that was neither answered nor refused says nothing
@@ -315,10 +315,6 @@ impl ApiCalls {
         let write = async move {
             let verb = verb_name(&call.verb);
             let outcome = live.send(&resource, &call, &target, permit, demanded).await;
-            // Others may have begun to work while it was under way. One that was not sent is counted by the client's gate.
-            if !matches!(outcome, Err(ClientError::Refused(_))) && !live.election.is_leader() {
-                live.metrics.outlived_writes.inc();
-            }
             if let Err(outcome) = answered.send(outcome) {
                 tracing::warn!(
                     event = "write_outlived_call", plugin = &*live.plugin,
@@ -350,13 +346,17 @@ impl ApiCalls {
             if self.election.was_elected() {
                 self.metrics.late_writes.inc();
             }
-            return Err(standing_by().into());
+            return Err(Refusal::unavailable(self.election.why_not()).into());
         }
         let of = self.traces.as_ref().and_then(|traces| traces.of_call(call.context.call_id));
         let began = (self.audit.is_some() || of.is_some()).then(Began::now);
         let outcome = self.request(resource, &call.verb, &call.options, target).await;
         settle(permit, &outcome);
         self.note_write(call, &outcome);
+        // Others may have begun to work while it was under way. One that was not sent is counted by the client's gate.
+        if may_be_done(&outcome) && !self.election.is_leader() {
+            self.metrics.outlived_writes.inc();
+        }
         if let Some(began) = began {
             self.observe(began, of, resource, call, target, &outcome);
         }

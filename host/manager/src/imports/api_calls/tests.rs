@@ -247,6 +247,16 @@ async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
     let sent = gated.create(&resource, Some("default"), other.as_bytes(), &WriteParams::default()).await;
     assert!(matches!(sent, Err(Error::Transport { unsent: true, .. })), "{sent:?}");
     assert_eq!((late(), plugin.list(limited(0)).await.unwrap().0), (2, vec!["x".to_owned()]));
+    // A question is no write.
+    let asking = ApiCalls { client: gated, ..plugin.api_calls.clone() };
+    let (options, context) = Default::default();
+    let [verb, subresource, namespace, name] = ["list", "", "default", ""].map(str::to_owned);
+    let (kind, verb) =
+        (Gvk::new("", "v1", "ConfigMap"), ClientVerb::May { verb, subresource, namespace, name });
+    let may = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: MAX_BYTES };
+    let may = asking.call(may, |_, _| None).await.unwrap();
+    assert!(matches!(may, ClientAnswer::May(_)), "{may:?}");
+    assert_eq!(late(), 2);
 }
 
 #[tokio::test]

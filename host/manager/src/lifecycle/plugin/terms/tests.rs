@@ -151,6 +151,8 @@ async fn no_call_begins_and_none_writes_after_the_deadline_of_the_shard_of_its_k
     sleep(SECOND * 9).await;
     assert!(!may_write(1) && may_write(2) && !election.is_leader_of(&a) && election.is_leader_of(&b));
     assert!(election.enter([&a]).is_none() && election.enter([&a, &b]).is_none());
+    // The call adds its own key as before: in contract 0.1 a refusal is a fault.
+    assert!(keys.is_own(&a));
     server.update(a.as_str(), json!({"data": {"x": "1"}}));
     server.update(b.as_str(), json!({"data": {"x": "1"}}));
     server.delete(gone.as_str());
@@ -161,6 +163,7 @@ async fn no_call_begins_and_none_writes_after_the_deadline_of_the_shard_of_its_k
     assert!(timeout(SECOND, ending.as_mut()).await.is_err(), "a call for a key of the shard is under way");
     keys.call_ended(1);
     ending.await;
+    assert!(!keys.is_own(&a) && keys.is_own(&b));
     let (queue, gate) = (host.test.plugin.queue(), host.test.plugin.gate());
     assert_eq!((queue.len(), queue.len_delayed(), gate.tombstones()), (0, 0, 1));
     sleep(SECOND).await;
