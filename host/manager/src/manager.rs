@@ -332,7 +332,7 @@ impl Manager {
         // Under one lock: the end of a term, which puts another plugin in its place, comes before it or after it.
         let mut plugins = self.0.plugins.lock();
         let present = plugins.get(name).map(|entry| Arc::clone(&entry.plugin));
-        let running = present.as_ref().filter(|plugin| !plugin.is_stopping()).map(Arc::clone);
+        let running = present.clone().filter(|plugin| !plugin.is_stopping());
         let plugin = match running {
             Some(plugin) if keys.is_none_or(|keys| plugin.election().shares_as(keys)) => plugin,
             running => {

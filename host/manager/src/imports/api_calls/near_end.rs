@@ -26,7 +26,8 @@ use super::seen_versions::Seen;
 
 /// Explains a conflict with a version that the host has demanded.
 const CONFLICT: &str = "the host demanded the version that the plugin has seen: the term of this host is near its end, and the \
-                        write may arrive after it. Return the error, and the next reconcile writes; or send the resourceVersion yourself";
+                        write may arrive after it. Return the error, and the next reconcile writes; or send the \
+                        resourceVersion yourself";
 
 /// Most objects of a page whose versions are kept.
 const MOST_OF_PAGE: usize = 32;
