@@ -365,8 +365,12 @@ impl Manager {
     /// Loads the files of one run.
     fn load(&self, files: Files) {
         let cancel = self.0.stopping.child_token();
+        let before = self.find(&files.name).and_then(|plugin| plugin.current());
         let plugin = self.plugin(&files.name, Some((&files, &cancel)));
-        self.follow(plugin, files, cancel);
+        self.follow(Arc::clone(&plugin), files, cancel);
+        if before.as_ref().is_some_and(|before| !plugin.is_current(before)) {
+            self.keep_informers(before, &plugin);
+        }
     }
 
     /// Loads the newest files of a plugin again.

@@ -12,6 +12,7 @@ use pilothouse_election::Shards;
 use pilothouse_plugin::KeySharing;
 
 use super::{EVENTS_GRACE, Entry, Manager};
+use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
 impl Manager {
@@ -83,6 +84,12 @@ impl Manager {
             (None, Some(error)) => next.files_failed(&error),
             (None, None) => {}
         }
+        self.keep_informers(generation, &next);
+    }
+
+    /// Has the informers of the last generation of a plugin go on until the one in its place has its own.
+    pub(super) fn keep_informers(&self, generation: Option<Arc<Generation>>, next: &Arc<Plugin>) {
+        let next = Arc::clone(next);
         let kept = async move {
             next.first_load_over().await;
             drop(generation);
