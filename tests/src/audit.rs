@@ -15,9 +15,11 @@ use tempfile::TempDir;
 use crate::ControlPlane;
 use crate::controlplane::{Options, Server};
 
-/// The audit policy: all stages of every request, without bodies.
-const POLICY: &str =
-    r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}"#;
+/// The audit policy: all stages of every request, without bodies but for those of Leases.
+const POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [
+    {"level": "Request", "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}]},
+    {"level": "Metadata"}
+]}"#;
 
 /// A control plane that records every request.
 #[derive(Debug)]
@@ -51,6 +53,9 @@ pub struct Event {
     /// The object of the request.
     #[serde(default)]
     pub object_ref: Option<ObjectRef>,
+    /// What a write of a Lease has sent; none in the first stage, and on the development server.
+    #[serde(default)]
+    pub request_object: Option<serde_json::Value>,
     /// The outcome of the request.
     #[serde(default)]
     pub response_status: Option<Response>,
@@ -151,6 +156,7 @@ fn event(served: Served) -> Event {
             name: served.name,
             ..ObjectRef::default()
         }),
+        request_object: None,
         response_status: (served.code > 0).then_some(Response { code: served.code }),
     }
 }

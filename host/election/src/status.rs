@@ -19,7 +19,7 @@ struct Inner {
     name: String,
     identity: String,
     lease_duration: Duration,
-    renew_deadline: Duration,
+    near_end: Duration,
     slowpath: AtomicU64,
     seen: Mutex<Seen>,
 }
@@ -54,7 +54,7 @@ impl ElectionStatus {
             name,
             identity: config.identity.clone(),
             lease_duration: config.lease_duration,
-            renew_deadline: config.renew_deadline,
+            near_end: config.near_end(),
             slowpath: AtomicU64::new(0),
             seen: Mutex::default(),
         }))
@@ -78,10 +78,10 @@ impl ElectionStatus {
         self.0.lease_duration
     }
 
-    /// How long a term of this candidate lasts after the last good renewal was sent.
+    /// What is left of a term of this candidate when it is near its end, which it is only after renewals that failed.
     #[must_use]
-    pub fn renew_deadline(&self) -> Duration {
-        self.0.renew_deadline
+    pub fn near_end(&self) -> Duration {
+        self.0.near_end
     }
 
     /// A time at which another leader was surely there, by local time; none before one has been seen to renew. It is when the

@@ -80,10 +80,9 @@ impl KeyTerms {
         self.term(self.0.of.of(key.namespace())).is_some()
     }
 
-    /// Whether this host has the shard of a key, or is giving it up and its last calls are under way.
+    /// Whether this host has the shard of a key, or has had it and its last calls are under way.
     pub(crate) fn is_own(&self, key: &ObjectKey) -> bool {
-        let Inner { shards, of, .. } = &*self.0;
-        self.has(key) || shards.holder(of.of(key.namespace())) == shards.identity()
+        self.has(key) || !self.0.work[self.0.of.of(key.namespace())].is_empty()
     }
 
     /// The term of a shard, if this host has one that lasts and is not about to end.

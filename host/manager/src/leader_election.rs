@@ -255,20 +255,38 @@ impl LeaderElection {
         }
     }
 
+    /// Why no write is sent while this host is not the leader, or has no term of a shard.
+    pub(crate) fn why_not(&self) -> &'static str {
+        match self.0.as_ref().map(|elected| &elected.source) {
+            None | Some(Source::Lease { .. }) => {
+                "this host is not the leader (--leader-elect): only the leader writes"
+            }
+            Some(_) => {
+                "this host has no term, or none any more, of the shard of the plugin or of the keys of this call (--shards): \
+                 the host that has the shard writes"
+            }
+        }
+    }
+
+    /// Whether a call goes on in its term, or in those of its keys where these are shared.
+    pub(crate) fn may_go_on(&self, call: u64) -> bool {
+        self.of_call(call).as_ref().unwrap_or(self).is_leader()
+    }
+
     /// Whether so little of the term is left that what begins now may be answered after it: less than half of the renew
-    /// deadline. It is longer while renewals are answered: with the default times, two in a row have failed.
+    /// deadline, with the default times. It is longer while renewals are answered in time.
     /// Where the keys are shared, that of the terms of this call.
     pub(crate) fn is_near_end(&self, call: u64) -> bool {
         let Some(elected) = &self.0 else { return false };
         let own = || elected.term.get().filter(|term| term.is_leading()).map(Leadership::remaining);
-        let (renew_deadline, remaining) = match &elected.source {
-            Source::Lease { status, .. } => (status.renew_deadline(), own()),
-            Source::Shards(shards) | Source::Shard(shards, _) => (shards.renew_deadline(), own()),
-            Source::Keys(keys) => (keys.shards().renew_deadline(), keys.of_call(call).remaining()),
+        let (near_end, remaining) = match &elected.source {
+            Source::Lease { status, .. } => (status.near_end(), own()),
+            Source::Shards(shards) | Source::Shard(shards, _) => (shards.near_end(), own()),
+            Source::Keys(keys) => (keys.shards().near_end(), keys.of_call(call).remaining()),
             // It is asked of the plugin's.
             Source::Call(_) => return false,
         };
-        remaining.is_some_and(|remaining| remaining < renew_deadline / 2)
+        remaining.is_some_and(|remaining| remaining < near_end)
     }
 
     /// Whether this host runs the plugin of a name now: as its leader, as the holder of its shard, or without an election.
@@ -303,7 +321,7 @@ impl LeaderElection {
             if election.was_elected() {
                 metrics.late_writes.inc();
             }
-            Err("this host is not the leader, or not any more: only the leader writes".to_owned())
+            Err(election.why_not().to_owned())
         }))
     }
 

@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_engine::{Engine, EngineOptions};
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{KeySharing, split_run};
+use pilothouse_plugin::split_run;
 use pilothouse_workqueue::{Priority, Timekeeper};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -324,38 +324,53 @@ impl Manager {
         &self.0.home.loader.work
     }
 
-    /// The run of a name; a new one if there is none, or one that is being removed. If its manifest is known, one of which no
-    /// generation was loaded gives way to another whose keys are shared as the manifest says.
-    fn plugin(&self, name: &str, keys: Option<KeySharing>) -> Arc<Plugin> {
+    /// The run of a name; a new one if there is none, or one that is being removed. With files, these are the newest from now
+    /// on, whose preparation the token ends. One whose keys are not shared as its newest files say ends and gives way to
+    /// another: a host that is started now works as these files say, and both would work on one key.
+    fn plugin(&self, name: &str, newest: Option<(&Files, &CancellationToken)>) -> Arc<Plugin> {
+        let keys = newest.map(|(files, _)| files.manifest.keys);
+        // Under one lock: the end of a term, which puts another plugin in its place, comes before it or after it.
         let mut plugins = self.0.plugins.lock();
         let present = plugins.get(name).map(|entry| Arc::clone(&entry.plugin));
-        let predecessor = match present {
-            Some(plugin) if !plugin.is_stopping() => {
-                let fits = keys.is_none_or(|keys| plugin.election().shares_as(keys));
-                if fits || plugin.current().is_some() {
-                    return plugin;
+        let running = present.clone().filter(|plugin| !plugin.is_stopping());
+        let plugin = match running {
+            Some(plugin) if keys.is_none_or(|keys| plugin.election().shares_as(keys)) => plugin,
+            running => {
+                if let Some(plugin) = &running {
+                    if plugin.current().is_some() {
+                        tracing::warn!(
+                            event = "plugin_keys_changed",
+                            plugin = name,
+                            "spec.keys changed: the plugin begins anew. A host that has not seen the change yet works on some of \
+                             the same keys meanwhile"
+                        );
+                    }
+                    plugins.get(name).into_iter().for_each(Entry::cancel);
+                    plugin.retire();
                 }
-                plugins.get(name).into_iter().for_each(Entry::cancel);
-                plugin.retire();
-                Some(plugin)
+                let keys = keys.unwrap_or_default();
+                let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, keys, present);
+                plugin.pause(running.is_some_and(|before| before.is_paused()));
+                plugins.insert(name.to_owned(), Entry::new(&plugin));
+                plugin
             }
-            other => other,
         };
-        let keys = keys.unwrap_or_default();
-        let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, keys, predecessor);
-        plugins.insert(name.to_owned(), Entry::new(&plugin));
+        if let (Some((files, cancel)), Some(entry)) = (newest, plugins.get_mut(name)) {
+            entry.prepare(cancel.clone());
+            entry.files = Some(files.clone());
+        }
         plugin
     }
 
     /// Loads the files of one run.
     fn load(&self, files: Files) {
-        let plugin = self.plugin(&files.name, Some(files.manifest.keys));
         let cancel = self.0.stopping.child_token();
-        if let Some(entry) = self.0.plugins.lock().get_mut(&files.name) {
-            entry.prepare(cancel.clone());
-            entry.files = Some(files.clone());
+        let before = self.find(&files.name).and_then(|plugin| plugin.current());
+        let plugin = self.plugin(&files.name, Some((&files, &cancel)));
+        self.follow(Arc::clone(&plugin), files, cancel);
+        if before.as_ref().is_some_and(|before| !plugin.is_current(before)) {
+            self.keep_informers(before, &plugin);
         }
-        self.follow(plugin, files, cancel);
     }
 
     /// Loads the newest files of a plugin again.

@@ -445,10 +445,11 @@ fn writes_in_terms(
         if let (Some(shard), true, true) =
             (shard, is_done, ["create", "update"].contains(&event.verb.as_str()))
         {
-            // A holder that writes again gives the shard up, or has claimed it anew: nobody else has it.
-            match holders.get(&shard).is_some_and(|holder| holder == user) {
-                true => drop(holders.remove(&shard)),
-                false => {
+            let lease = event.request_object.as_ref().context("a write of a Lease without its body")?;
+            // Without a holder the shard was given up.
+            match lease["spec"]["holderIdentity"].as_str().unwrap_or_default() {
+                "" => drop(holders.remove(&shard)),
+                _ => {
                     seen.claims += 1;
                     holders.insert(shard, user.to_owned());
                 }

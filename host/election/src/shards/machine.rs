@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::lease::{HostState, Known, KnownLeases, ShardLease};
+use super::lease::{HostState, KnownLeases, ShardLease};
 use super::names::{LeaseNames, group_holder};
 use crate::lock::LockError;
 use crate::record::LeaderElectionRecord;
@@ -267,10 +267,13 @@ impl Machine {
         has_term && self.own.session.as_ref().is_some_and(|session| now < session.until)
     }
 
-    /// Who holds a shard as far as is known, and since when the holder was surely at work; empty without one.
+    /// Who holds a shard as far as is known, and when the holder was surely at work on it; empty without one.
     pub(crate) fn holder(&self, shard: usize) -> (&str, Option<Duration>) {
-        let holder = self.known.get(&self.config.names.shard(shard)).map_or("", Known::holder);
-        (holder, self.known.get(&self.config.names.host(holder)).and_then(|host| host.before))
+        let Some(known) = self.known.get(&self.config.names.shard(shard)) else { return ("", None) };
+        let holder = known.holder();
+        let at_work = self.known.get(&self.config.names.host(holder)).and_then(|host| host.before);
+        // Not with what it did before it had the shard.
+        (holder, at_work.filter(|at| *at >= known.at))
     }
 
     /// The hosts that live, this one included while it has a session.

@@ -17,7 +17,7 @@ mod machine;
 mod names;
 mod store;
 mod task;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 mod testing;
 
 use std::fmt;
@@ -86,6 +86,26 @@ struct Inner {
     view: Mutex<View>,
 }
 
+/// All terms of one shard, one after the other.
+#[derive(Debug)]
+pub struct ShardTerms(watch::Receiver<Option<Leadership>>);
+
+impl ShardTerms {
+    /// Waits for the next term, which may be over by now. Cancel-safe.
+    ///
+    /// The caller ends the work of the term when [`Leadership::cancelled`] completes, and then calls
+    /// [`Shards::work_ended`]. Before that there is no other term of the shard, so none is left out.
+    pub async fn next(&mut self) -> Leadership {
+        while self.0.changed().await.is_ok() {
+            let term = self.0.borrow_and_update().clone();
+            if let Some(term) = term {
+                return term;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
 /// What the task is told.
 enum Command {
     Ready,
@@ -142,10 +162,10 @@ impl Shards {
         self.0.config.election.lease_duration
     }
 
-    /// How long the terms of this host last after its last good renewal was sent.
+    /// What is left of the terms of this host when they are near their end, which they are only after renewals that failed.
     #[must_use]
-    pub fn renew_deadline(&self) -> Duration {
-        self.0.config.election.renew_deadline
+    pub fn near_end(&self) -> Duration {
+        self.0.config.election.near_end()
     }
 
     /// The term that this host has of a shard, unless it is over or is ending.
@@ -155,10 +175,15 @@ impl Shards {
         term.filter(|term| !term.is_cancelled())
     }
 
-    /// Waits for a term of a shard. Cancel-safe.
-    ///
-    /// Who does the work of the term ends it when [`Leadership::cancelled`] completes, and then calls
-    /// [`work_ended`](Self::work_ended); before that there is no other term of the shard.
+    /// The terms of a shard for the one who does their work, from the last one that has begun.
+    #[must_use]
+    pub fn follow(&self, shard: usize) -> Option<ShardTerms> {
+        let mut terms = self.0.terms.get(shard)?.subscribe();
+        terms.mark_changed();
+        Some(ShardTerms(terms))
+    }
+
+    /// Waits for a term of a shard that lasts. One that ends before anybody looks is left out. Cancel-safe.
     pub async fn next_term(&self, shard: usize) -> Leadership {
         if let Some(terms) = self.0.terms.get(shard) {
             let mut terms = terms.subscribe();
@@ -248,6 +273,23 @@ impl fmt::Debug for Shards {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn the_work_of_a_term_is_ended_even_if_nobody_has_looked_while_it_lasted() {
+        let shards = Shards::without_leases("me", 1);
+        let hour = Duration::from_secs(3600);
+        let mut terms = shards.follow(0).expect("a shard");
+        for _ in 0..2 {
+            shards.begin_term(0, hour);
+            shards.cancel_term(0);
+            assert!(terms.next().await.is_cancelled());
+        }
+        shards.begin_term(0, hour);
+        assert!(terms.next().await.is_leading());
+        // One that has begun before counts as well.
+        assert!(shards.follow(0).expect("a shard").next().await.is_leading());
+        assert!(shards.follow(1).is_none());
+    }
 
     #[test]
     fn a_number_of_shards_that_cannot_work_is_refused_by_field_reason_and_remedy() {

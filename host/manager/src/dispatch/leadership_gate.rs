@@ -14,9 +14,9 @@
 //!
 //! Callers: the mappers, from inside the informers' calls, the workers, and the tasks that begin and end terms.
 
-use std::mem;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
@@ -38,21 +38,21 @@ pub(crate) struct LeadershipGate {
     /// Which key is in which part; none if there is one part.
     shards: Option<KeyShards>,
     parts: Vec<GatePart>,
+    /// Most tombstones of all parts.
+    most: usize,
+    /// Tombstones of all parts.
+    kept: AtomicUsize,
+    /// The loss of tombstones was logged, since a part was opened.
+    warned: AtomicBool,
     /// Shows the number of tombstones.
     size: Gauge,
 }
 
 struct GatePart {
-    /// None while it is open.
-    closed: Mutex<Option<Closed>>,
+    /// The tombstones; none while it is open.
+    closed: Mutex<Option<TombstoneBuffer>>,
     /// Whether `closed` is none, readable without its lock; set under it.
     open: AtomicBool,
-}
-
-struct Closed {
-    tombstones: TombstoneBuffer,
-    /// The loss of tombstones was logged.
-    warned: bool,
 }
 
 impl LeadershipGate {
@@ -70,13 +70,33 @@ impl LeadershipGate {
         size: Gauge,
         shards: Option<KeyShards>,
     ) -> Self {
+        Self::with_bound(plugin, queue, size, shards, MAX_TOMBSTONES)
+    }
+
+    /// The gate of a standby, with at most so many tombstones.
+    fn with_bound(
+        plugin: &Arc<str>,
+        queue: &Queue<ObjectKey, Reasons>,
+        size: Gauge,
+        shards: Option<KeyShards>,
+        most: usize,
+    ) -> Self {
         // Another plugin may have had the name.
         size.set(0);
-        let count = shards.as_ref().map_or(1, KeyShards::count);
-        let part =
-            |_| GatePart { closed: Mutex::new(Some(Closed::new(count))), open: AtomicBool::new(false) };
-        let parts = (0..count).map(part).collect();
-        Self { plugin: Arc::clone(plugin), queue: queue.clone(), shards, parts, size }
+        let part = |_| GatePart {
+            closed: Mutex::new(Some(TombstoneBuffer::new(most))),
+            open: AtomicBool::new(false),
+        };
+        Self {
+            plugin: Arc::clone(plugin),
+            queue: queue.clone(),
+            parts: (0..shards.as_ref().map_or(1, KeyShards::count)).map(part).collect(),
+            shards,
+            most,
+            kept: AtomicUsize::new(0),
+            warned: AtomicBool::new(false),
+            size,
+        }
     }
 
     /// The queue behind the gate.
@@ -134,27 +154,52 @@ impl LeadershipGate {
         if part.is_open() {
             return Some(key);
         }
-        let Some(mut closed) = part.still_closed() else { return Some(key) };
-        let before = closed.tombstones.len();
-        if !closed.tombstones.insert(key, reasons) && !mem::replace(&mut closed.warned, true) {
+        let closed = part.still_closed();
+        if closed.is_none() {
+            return Some(key);
+        }
+        self.change(closed, |tombstones| tombstones.insert(key, reasons));
+        while self.kept.load(Ordering::Relaxed) > self.most {
+            self.drop_oldest();
+        }
+        None
+    }
+
+    /// Changes the tombstones of a part, if it is closed, and counts them.
+    fn change(
+        &self,
+        closed: Option<MappedMutexGuard<'_, TombstoneBuffer>>,
+        change: impl FnOnce(&mut TombstoneBuffer),
+    ) {
+        let Some(mut tombstones) = closed else { return };
+        let before = tombstones.len();
+        change(&mut tombstones);
+        let after = tombstones.len();
+        self.size.inc_by(signed(after) - signed(before));
+        // Under the lock of the part, so that no other one subtracts what was not added yet.
+        self.kept.fetch_add(after.saturating_sub(before), Ordering::Relaxed);
+        self.kept.fetch_sub(before.saturating_sub(after), Ordering::Relaxed);
+    }
+
+    /// Drops the oldest tombstones of the part that has the most.
+    fn drop_oldest(&self) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 event = "standby_deletions_lost",
                 plugin = &*self.plugin,
-                most = MAX_TOMBSTONES / self.parts.len(),
+                most = self.most,
                 "too many deletions to remember on a standby: after a takeover this plugin may miss deletions"
             );
         }
-        self.size.inc_by(signed(closed.tombstones.len()) - signed(before));
-        None
+        let len = |part: &&GatePart| part.still_closed().map_or(0, |tombstones| tombstones.len());
+        if let Some(fullest) = self.parts.iter().max_by_key(len) {
+            self.change(fullest.still_closed(), TombstoneBuffer::drop_oldest);
+        }
     }
 
     /// Drops the tombstones of a shard that are older than the last rotation.
     pub(crate) fn rotate(&self, shard: usize) {
-        if let Some(mut closed) = self.part(shard).still_closed() {
-            let before = closed.tombstones.len();
-            closed.tombstones.rotate();
-            self.size.inc_by(signed(closed.tombstones.len()) - signed(before));
-        }
+        self.change(self.part(shard).still_closed(), TombstoneBuffer::rotate);
     }
 
     /// Opens the part of a shard and adds its tombstones to the queue. Returns their number; none when it was open already.
@@ -162,10 +207,12 @@ impl LeadershipGate {
         let part = self.part(shard);
         let tombstones = {
             let mut closed = part.closed.lock();
-            let tombstones = closed.take()?.tombstones;
+            let tombstones = closed.take()?;
             part.open.store(true, Ordering::Release);
+            self.kept.fetch_sub(tombstones.len(), Ordering::Relaxed);
             tombstones
         };
+        self.warned.store(false, Ordering::Relaxed);
         let count = tombstones.len();
         self.size.dec_by(signed(count));
         let keys = tombstones.into_keys().map(|(key, reasons)| (key, reasons, Priority::NORMAL));
@@ -178,13 +225,13 @@ impl LeadershipGate {
         let part = self.part(shard);
         let mut closed = part.closed.lock();
         part.open.store(false, Ordering::Release);
-        closed.get_or_insert_with(|| Closed::new(self.parts.len()));
+        closed.get_or_insert_with(|| TombstoneBuffer::new(self.most));
     }
 
     /// Number of tombstones.
     #[cfg(test)]
     pub(crate) fn tombstones(&self) -> usize {
-        let of = |part: &GatePart| part.still_closed().map_or(0, |closed| closed.tombstones.len());
+        let of = |part: &GatePart| part.still_closed().map_or(0, |tombstones| tombstones.len());
         self.parts.iter().map(of).sum()
     }
 
@@ -193,10 +240,10 @@ impl LeadershipGate {
         self.parts.iter().any(GatePart::is_open)
     }
 
-    /// Whether changes of a key go into the queue, and the key is in the shard that is asked for, if any is.
-    pub(crate) fn is_open_for(&self, key: &ObjectKey, only: Option<usize>) -> bool {
+    /// Whether changes of a key go into the queue, and the key is in one of the shards that are asked for, if any are.
+    pub(crate) fn is_open_for(&self, key: &ObjectKey, only: Option<&BTreeSet<usize>>) -> bool {
         let own = self.number_of(key);
-        self.parts[own].is_open() && only.is_none_or(|only| only == own)
+        self.parts[own].is_open() && only.is_none_or(|only| only.contains(&own))
     }
 }
 
@@ -205,16 +252,9 @@ impl GatePart {
         self.open.load(Ordering::Acquire)
     }
 
-    /// The content of a closed part. It stays closed while the guard is held.
-    fn still_closed(&self) -> Option<MappedMutexGuard<'_, Closed>> {
+    /// The tombstones of a closed part. It stays closed while the guard is held.
+    fn still_closed(&self) -> Option<MappedMutexGuard<'_, TombstoneBuffer>> {
         MutexGuard::try_map(self.closed.lock(), Option::as_mut).ok()
-    }
-}
-
-impl Closed {
-    /// The content of one of so many parts. A plugin has no more tombstones however many it has.
-    fn new(parts: usize) -> Self {
-        Self { tombstones: TombstoneBuffer::new(MAX_TOMBSTONES / parts), warned: false }
     }
 }
 
@@ -224,7 +264,6 @@ fn signed(count: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::Barrier;
 
     use super::*;
@@ -282,13 +321,17 @@ mod tests {
 
     /// The first shard has `a`, the second `b`.
     fn shared() -> (LeadershipGate, Queue<ObjectKey, Reasons>, Gauge, [String; 2]) {
+        shared_with_bound(MAX_TOMBSTONES)
+    }
+
+    fn shared_with_bound(most: usize) -> (LeadershipGate, Queue<ObjectKey, Reasons>, Gauge, [String; 2]) {
         let (queue, gauge, shards) = (Queue::new(), Gauge::default(), KeyShards::new("p", 2));
         let namespace = |shard| {
             let of = |name: &String| shards.of(Some(name)) == shard;
             (0..).map(|n| format!("team-{n}")).find(of).unwrap()
         };
         let namespaces = [namespace(0), namespace(1)];
-        let gate = LeadershipGate::closed(&Arc::from("p"), &queue, gauge.clone(), Some(shards));
+        let gate = LeadershipGate::with_bound(&Arc::from("p"), &queue, gauge.clone(), Some(shards), most);
         (gate, queue, gauge, namespaces)
     }
 
@@ -314,8 +357,10 @@ mod tests {
             gate.add(key.clone(), Reasons::UPDATED, Priority::NORMAL);
         }
         assert_eq!(taken(), std::slice::from_ref(&in_a));
+        let (second, both) = (BTreeSet::from([1]), BTreeSet::from([0, 1]));
         let open_for = |only| [&in_a, &in_b].map(|key| gate.is_open_for(key, only));
-        assert_eq!([open_for(None), open_for(Some(1))], [[true, false], [false, false]]);
+        assert_eq!([open_for(None), open_for(Some(&both))], [[true, false], [true, false]]);
+        assert_eq!(open_for(Some(&second)), [false, false]);
         // The terms of the shards change places.
         gate.close(0);
         gate.close(0);
@@ -326,6 +371,27 @@ mod tests {
         gate.rotate(0);
         gate.rotate(1);
         assert_eq!((gate.open(0), taken(), gauge.get()), (Some(1), vec![in_a], 0));
+    }
+
+    #[test]
+    fn all_shards_together_have_as_many_tombstones_as_a_plugin_and_the_youngest_stay() {
+        let (gate, _, gauge, namespaces) = shared_with_bound(320);
+        let key = |shard: usize, n: usize| format!("{}/{n}", namespaces[shard]).parse::<ObjectKey>().unwrap();
+        // One shard may have them all.
+        (0..320).for_each(|n| gate.add_deleted(key(0, n), Reasons::DELETED));
+        assert_eq!((gate.tombstones(), gauge.get()), (320, 320));
+        gate.add_deleted(key(1, 0), Reasons::DELETED);
+        assert_eq!((gate.tombstones(), gauge.get()), (311, 311), "a portion of the fullest one is dropped");
+        for n in 320..10_000 {
+            gate.add_deleted(key(0, n), Reasons::DELETED);
+            assert!(gate.tombstones() <= 320);
+        }
+        assert_eq!(gate.open(1), Some(1), "the shard with few loses none");
+        let left = gate.parts[0].still_closed().map(|tombstones| tombstones.len()).unwrap();
+        assert!((309..320).contains(&left) && gauge.get() == signed(left), "{left}");
+        let tombstones = gate.parts[0].closed.lock().take().unwrap();
+        let kept: BTreeSet<ObjectKey> = tombstones.into_keys().map(|(key, _)| key).collect();
+        assert_eq!(kept, (10_000 - left..10_000).map(|n| key(0, n)).collect::<BTreeSet<_>>());
     }
 
     /// A cache, a gate and an informer on a thread of its own that changes first the one and then tells the other, while

@@ -7,7 +7,7 @@
 //! key to a second and a third must enqueue all three, and the queue itself keeps one entry a key, so nothing grows with
 //! the number of changes (`docs/decisions/0002-native-mapping-before-the-ring.md`).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, OnceLock, Weak};
 
 use pilothouse_cache::{EventFilter as _, Interest, Judge as _, Listener, Notification, Verdict};
@@ -67,6 +67,11 @@ impl Mapper {
         self.maps.iter().any(|mapping| matches!(mapping.map, KeyMap::Itself))
     }
 
+    /// Whether that is the only one.
+    fn maps_only_itself(&self) -> bool {
+        matches!(self.maps[..], [Mapping { map: KeyMap::Itself, .. }])
+    }
+
     /// Calls `found` with the keys of an object. A change of the object itself has a reason of its own there; elsewhere it is
     /// `owned`.
     fn keys(&self, values: &FieldValues<'_>, own: Reasons, found: &mut dyn FnMut(ObjectKey, Reasons)) {
@@ -106,15 +111,18 @@ impl Mapper {
     }
 
     /// Queues the keys of cached objects, as if they were listed for the first time, and returns their number: those for which
-    /// the gate is open, or of these those of one shard. A key that waits for its time runs now, and not again then.
+    /// the gate is open, or of these those of some shards. A key that waits for its time runs now, and not again then.
     pub(crate) fn queue_all(
         &self,
         objects: impl Iterator<Item = Object>,
         reason: Reasons,
-        shard: Option<usize>,
+        only: Option<&BTreeSet<usize>>,
     ) -> usize {
-        self.queue_each(objects, shard, |values, found| {
-            if self.selection.takes(values) {
+        let only_itself = self.maps_only_itself();
+        self.queue_each(objects, only, |values, found| {
+            // Asked first where the key is known without a look into the object: most are of other shards.
+            let is_of_others = only_itself && !self.gate.is_open_for(values.object().key(), only);
+            if !is_of_others && self.selection.takes(values) {
                 self.keys(values, reason, found);
             }
         })
@@ -133,13 +141,13 @@ impl Mapper {
     fn queue_each(
         &self,
         objects: impl Iterator<Item = Object>,
-        shard: Option<usize>,
+        only: Option<&BTreeSet<usize>>,
         mut keys: impl FnMut(&FieldValues<'_>, &mut dyn FnMut(ObjectKey, Reasons)),
     ) -> usize {
         let mut portion = Portion { gate: &self.gate, keys: Vec::new(), count: 0 };
         for object in objects {
             keys(&FieldValues::new(&object), &mut |key, reason| {
-                if self.gate.is_open_for(&key, shard) {
+                if self.gate.is_open_for(&key, only) {
                     portion.keys.push((key, reason, Priority::LOW));
                 }
             });
@@ -185,7 +193,7 @@ impl Mapper {
     /// An object changed, came into view or went out of it.
     fn update(&self, old: &FieldValues<'_>, new: &FieldValues<'_>, verdict: Verdict) {
         let own = if verdict == Verdict::Added { Reasons::ADDED } else { Reasons::UPDATED };
-        let only_itself = matches!(self.maps[..], [Mapping { map: KeyMap::Itself, .. }]);
+        let only_itself = self.maps_only_itself();
         if verdict == Verdict::Deleted {
             self.add_gone(new);
             if !only_itself {

@@ -417,6 +417,8 @@ impl Pump {
         let call = next_call_id();
         let began = Instant::now();
         let outcome = match warm.get(plugin, generation).await {
+            // The term ended while an instance was made.
+            Ok(_) if !plugin.election().is_leader() => return Delivered::NotCalled,
             Ok(guest) => guest.handle(&self.spec.watch, &events, call.into()).await,
             Err(fault) if fault.kind.is_of_host() => {
                 self.log_later(first.key(), &fault);
@@ -520,6 +522,7 @@ impl Pump {
             plugin.count_call();
             let (call, began) = (next_call_id(), Instant::now());
             let told = match warm.get(plugin, generation).await {
+                Ok(_) if !plugin.election().is_leader() => return,
                 Ok(guest) => guest.synced(watch, call.into()).await,
                 Err(fault) => Err(fault),
             };

@@ -7,11 +7,11 @@
 //! least `lifetime` *after* the deletion, since that leader must have begun the call for it. `lifetime` is the duration of
 //! the lease plus the time for which a leader that shuts down still renews but begins no call.
 //!
-//! The buffer has two halves. It rotates when a leader was seen at work `lifetime` after the last rotation, which drops the
-//! old half. So each tombstone is kept for at least one `lifetime` and, while a leader renews, for about two at most. No
-//! lock in this file.
+//! The buffer rotates when a leader was seen at work `lifetime` after the last rotation, which drops what was there before
+//! that one. So each tombstone is kept for at least one `lifetime` and, while a leader renews, for about two at most. The
+//! number of tombstones is bounded by the gate (`leadership_gate.rs`), over all buffers of a plugin. No lock in this file.
 
-use std::mem;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -24,49 +24,68 @@ use crate::dispatch::reasons::Reasons;
 /// Most tombstones of one plugin, about 10 MiB; the youngest are kept.
 pub(crate) const MAX_TOMBSTONES: usize = 100_000;
 
+/// Into how many portions the most tombstones are divided. Too many tombstones drop one portion, and each insertion looks for
+/// its key in all of them.
+const PORTIONS: usize = 32;
+
 /// Keys of recently deleted objects, with the reasons of their reconcile.
 #[derive(Debug)]
 pub(crate) struct TombstoneBuffer {
-    young: HashMap<ObjectKey, Reasons>,
-    /// Keys that are not in `young`.
-    old: HashMap<ObjectKey, Reasons>,
-    most: usize,
+    /// The oldest first. Each key is in one of them.
+    portions: VecDeque<HashMap<ObjectKey, Reasons>>,
+    /// The portions from before the last rotation.
+    old: usize,
+    /// Keys of a portion.
+    portion: usize,
 }
 
 impl TombstoneBuffer {
-    /// An empty buffer of at most `most` keys.
+    /// An empty buffer, of a plugin with at most `most` tombstones.
     pub(crate) fn new(most: usize) -> Self {
-        Self { young: HashMap::new(), old: HashMap::new(), most }
+        Self { portions: VecDeque::new(), old: 0, portion: (most / PORTIONS).max(1) }
     }
 
-    /// Adds a tombstone. `false` when others were dropped too early because of the bound.
-    pub(crate) fn insert(&mut self, key: ObjectKey, mut reasons: Reasons) -> bool {
-        if let Some(before) = self.old.remove(&key) {
-            reasons.merge(before);
+    /// Adds a tombstone.
+    pub(crate) fn insert(&mut self, key: ObjectKey, mut reasons: Reasons) {
+        for (number, portion) in self.portions.iter_mut().enumerate() {
+            if number < self.old {
+                // It is young from now on.
+                if let Some(before) = portion.remove(&key) {
+                    reasons.merge(before);
+                    break;
+                }
+            } else if let Some(present) = portion.get_mut(&key) {
+                return present.merge(reasons);
+            }
         }
-        // Both halves together stay within the bound.
-        let full = self.young.len() >= self.most / 2 && !self.young.contains_key(&key);
-        let lost = full && !self.old.is_empty();
-        if full {
-            self.rotate();
+        let is_young = self.old < self.portions.len();
+        let newest = self.portions.back_mut().filter(|newest| is_young && newest.len() < self.portion);
+        match newest {
+            Some(newest) => _ = newest.insert(key, reasons),
+            None => self.portions.push_back(HashMap::from_iter([(key, reasons)])),
         }
-        self.young.entry(key).or_default().merge(reasons);
-        !lost
     }
 
-    /// Drops the old half; the young half becomes the old one.
+    /// Drops what was there before the last rotation; what is there now counts as old.
     pub(crate) fn rotate(&mut self) {
-        self.old = mem::take(&mut self.young);
+        self.portions.drain(..self.old);
+        self.old = self.portions.len();
+    }
+
+    /// Drops the oldest portion.
+    pub(crate) fn drop_oldest(&mut self) {
+        self.portions.pop_front();
+        self.old = self.old.saturating_sub(1);
     }
 
     /// Number of tombstones.
     pub(crate) fn len(&self) -> usize {
-        self.young.len() + self.old.len()
+        self.portions.iter().map(HashMap::len).sum()
     }
 
-    /// All keys, each once.
+    /// All keys, each once, the oldest first.
     pub(crate) fn into_keys(self) -> impl Iterator<Item = (ObjectKey, Reasons)> {
-        self.old.into_iter().chain(self.young)
+        self.portions.into_iter().flatten()
     }
 }
 
@@ -112,9 +131,9 @@ mod tests {
     #[test]
     fn a_key_is_kept_over_one_turn_and_forgotten_with_the_second() {
         let mut buffer = TombstoneBuffer::new(10);
-        assert!(buffer.insert(key(1), Reasons::DELETED));
+        buffer.insert(key(1), Reasons::DELETED);
         buffer.rotate();
-        assert!(buffer.insert(key(2), Reasons::DELETED));
+        buffer.insert(key(2), Reasons::DELETED);
         assert_eq!(buffer.len(), 2);
         buffer.rotate();
         assert_eq!(buffer.into_keys().map(|(key, _)| key).collect::<Vec<_>>(), [key(2)]);
@@ -134,18 +153,35 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_keys_than_the_bound_and_the_youngest_stay() {
-        let mut buffer = TombstoneBuffer::new(100);
-        // Half of the bound in each half: nothing is lost yet.
-        assert!((0..100).all(|n| buffer.insert(key(n), Reasons::DELETED)));
-        assert!(!buffer.insert(key(100), Reasons::DELETED), "the first fifty had to go");
-        assert_eq!(buffer.len(), 51);
-        for n in 101..10_000 {
-            buffer.insert(key(n), Reasons::DELETED);
-            assert!(buffer.len() <= 100);
+    fn the_oldest_keys_go_first() {
+        let mut buffer = TombstoneBuffer::new(PORTIONS * 10);
+        for round in 0..2 {
+            for n in 0..25 {
+                buffer.insert(key(100 * round + n), Reasons::DELETED);
+            }
+            if round == 0 {
+                buffer.rotate();
+            }
         }
+        // One that is remembered again is young.
+        buffer.insert(key(3), Reasons::DELETED);
+        buffer.drop_oldest();
+        assert_eq!(buffer.len(), 41);
+        (0..2).for_each(|_| buffer.drop_oldest());
+        assert_eq!(buffer.len(), 26);
+        // No portion from before the rotation is left: this drops nothing.
+        buffer.rotate();
         let left: Vec<_> = buffer.into_keys().map(|(key, _)| key).collect();
-        assert!((9_950..10_000).all(|n| left.contains(&key(n))), "{left:?}");
+        assert!(left.len() == 26 && left.contains(&key(3)) && left.contains(&key(100)), "{left:?}");
+    }
+
+    #[test]
+    fn what_comes_again_and_again_makes_no_more_portions() {
+        let mut buffer = TombstoneBuffer::new(PORTIONS * 10);
+        for _ in 0..1000 {
+            (0..25).for_each(|n| buffer.insert(key(n), Reasons::DELETED));
+        }
+        assert_eq!((buffer.len(), buffer.portions.len()), (25, 3));
     }
 
     #[tokio::test(start_paused = true)]
@@ -189,7 +225,7 @@ mod tests {
                         told.insert(n, Instant::now());
                     }
                     for (n, told) in &told {
-                        let held = buffer.young.contains_key(&key(*n)) || buffer.old.contains_key(&key(*n));
+                        let held = buffer.portions.iter().any(|portion| portion.contains_key(&key(*n)));
                         let handled = at_work.is_some_and(|at_work| at_work >= *told + lifetime);
                         prop_assert!(held || handled, "{n} of {told:?} was forgotten, seen {at_work:?}");
                     }

@@ -11,6 +11,7 @@ mod near_end;
 mod observed;
 mod operation;
 mod review;
+mod seen_versions;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ use tokio_util::task::TaskTracker;
 
 use self::near_end::explained;
 use self::operation::{Target, check_options, target, verb_name};
+use self::seen_versions::SeenVersions;
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
 use crate::observe::audit::{Began, PluginAudit};
@@ -60,6 +62,8 @@ pub(crate) struct ApiCalls {
     pub(crate) tasks: TaskTracker,
     /// Records the writes that the caches must show before the next reconcile.
     pub(crate) writes: Arc<Writes>,
+    /// The versions that calls have got from the server.
+    pub(crate) seen: Arc<SeenVersions>,
     /// Whether the host may write; where the keys are shared, of each call ([`of_call`](Self::of_call)). The client asks again when it
     /// sends.
     pub(crate) election: LeaderElection,
@@ -95,9 +99,9 @@ fn causes(status: &Status) -> Vec<StatusCause> {
     causes.map(cause).collect()
 }
 
-/// The error of a write while another host is the leader, or has the shard.
-fn standing_by() -> Refusal {
-    Refusal::unavailable("this host is not the leader (--leader-elect): only the leader writes")
+/// Whether a request that ended so may have been carried out.
+fn may_be_done<T>(outcome: &Result<T, Error>) -> bool {
+    !matches!(outcome, Err(Error::Transport { unsent: true, .. } | Error::Config(_) | Error::Request(_)))
 }
 
 /// Reports the result of a request to the shared availability. A request that was neither answered nor refused says nothing
@@ -152,7 +156,10 @@ impl ApiCalls {
             let (resource, permit) = live.permitted(&call, &target).await?;
             match call.verb {
                 ClientVerb::Get(_) | ClientVerb::List | ClientVerb::PodLog(_) => {
-                    live.read(&resource, call, permit).await
+                    let (id, kind, options) = (call.context.call_id, call.kind.clone(), call.options.clone());
+                    let answer = live.read(&resource, call, permit).await?;
+                    live.note_read(id, &kind, &options, &answer);
+                    Ok(answer)
                 }
                 _ => live.write(resource, call, target, permit, demanded).await,
             }
@@ -308,10 +315,6 @@ impl ApiCalls {
         let write = async move {
             let verb = verb_name(&call.verb);
             let outcome = live.send(&resource, &call, &target, permit, demanded).await;
-            // Others may have begun to work while it was under way. One that was not sent is counted by the client's gate.
-            if !matches!(outcome, Err(ClientError::Refused(_))) && !live.election.is_leader() {
-                live.metrics.outlived_writes.inc();
-            }
             if let Err(outcome) = answered.send(outcome) {
                 tracing::warn!(
                     event = "write_outlived_call", plugin = &*live.plugin,
@@ -343,12 +346,17 @@ impl ApiCalls {
             if self.election.was_elected() {
                 self.metrics.late_writes.inc();
             }
-            return Err(standing_by().into());
+            return Err(Refusal::unavailable(self.election.why_not()).into());
         }
         let of = self.traces.as_ref().and_then(|traces| traces.of_call(call.context.call_id));
         let began = (self.audit.is_some() || of.is_some()).then(Began::now);
         let outcome = self.request(resource, &call.verb, &call.options, target).await;
         settle(permit, &outcome);
+        self.note_write(call, &outcome);
+        // Others may have begun to work while it was under way. One that was not sent is counted by the client's gate.
+        if may_be_done(&outcome) && !self.election.is_leader() {
+            self.metrics.outlived_writes.inc();
+        }
         if let Some(began) = began {
             self.observe(began, of, resource, call, target, &outcome);
         }

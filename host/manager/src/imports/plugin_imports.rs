@@ -415,8 +415,7 @@ impl ClientImports for PluginImports {
 
 impl EventImports for PluginImports {
     fn record_event(&self, context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
-        let election = &self.api_calls.election;
-        let is_leader = election.of_call(context.call_id).as_ref().unwrap_or(election).is_leader();
+        let is_leader = self.api_calls.election.may_go_on(context.call_id);
         self.events.record(self.generation, is_leader, &self.api_calls.grants, event).inspect_err(|refusal| {
             if refusal.reason == RefusalReason::Forbidden {
                 self.api_calls.denials.record(Denied::Event, &refusal.message);

@@ -84,6 +84,7 @@ impl RemoteClusters {
                     ),
                     availability: Arc::clone(availability),
                     writes: Arc::default(),
+                    seen: Arc::default(),
                     ..own.clone()
                 }),
                 None => {

@@ -201,9 +201,7 @@ impl Feeds {
             let leases = imports.kind(&feed.watch.kind).map_or(&[][..], |view| &view.leases);
             let reason = reason(feed);
             let part = |lease: &InformerLease| {
-                let objects = lease.indexer().snapshot().cursor();
-                let (watch, mapper) = (feed.watch.clone(), Arc::clone(&feed.mapper));
-                Some(BackfillPart { reason: reason?, watch, mapper, objects, shard: None, sweep: None })
+                Some(BackfillPart::new(&feed.watch, &feed.mapper, lease.indexer(), reason?))
             };
             leases.iter().filter_map(part).collect::<Vec<_>>()
         };

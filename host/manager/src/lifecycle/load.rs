@@ -214,7 +214,7 @@ impl Loader {
     ) -> Option<Arc<dyn Component>> {
         let mut backoff = retries();
         loop {
-            match cancel.run_until_cancelled(self.try_prepare(plugin, files)).await? {
+            match cancel.run_until_cancelled(self.try_prepare(files)).await? {
                 Ok(code) => {
                     tracing::debug!(plugin = &**plugin.name(), "component prepared");
                     return Some(code);
@@ -233,15 +233,7 @@ impl Loader {
     }
 
     /// One try. The component's bytes are held only while a slot is.
-    async fn try_prepare(&self, plugin: &Plugin, files: &Files) -> Result<Arc<dyn Component>, LoadFailure> {
-        if !plugin.election().shares_as(files.manifest.keys) {
-            return Err(Refused::manifest(
-                "spec.keys cannot be changed while the plugin runs, because hosts that disagree would work on one key at the same \
-                 time: remove the plugin from all hosts, wait until it is gone, and add it again"
-                    .to_owned(),
-            )
-            .into());
-        }
+    async fn try_prepare(&self, files: &Files) -> Result<Arc<dyn Component>, LoadFailure> {
         if self.require_service_account && files.manifest.service_account.is_none() {
             return Err(Refused::manifest(
                 "spec.serviceAccount is missing, and the host runs with --require-service-account: name the ServiceAccount for live calls"
@@ -418,6 +410,7 @@ impl Loader {
             work: self.work.clone(),
             tasks: plugin.tasks().clone(),
             writes: Arc::clone(plugin.writes()),
+            seen: Arc::default(),
             election: plugin.election().clone(),
             audit: self.audit.as_ref().map(|audit| {
                 let account = manifest.service_account.as_ref();

@@ -7,21 +7,24 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use pilothouse_election::Shards;
 use pilothouse_plugin::KeySharing;
 
 use super::{EVENTS_GRACE, Entry, Manager};
+use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
 impl Manager {
     /// Follows the terms of all shards, in a task each.
     pub(super) fn follow_shards(&self, shards: &Shards) {
         for shard in 0..shards.count() {
+            let Some(mut terms) = shards.follow(shard) else { continue };
             let (host, shards) = (Arc::downgrade(&self.0), shards.clone());
             let following = async move {
                 loop {
-                    let term = shards.next_term(shard).await;
-                    term.cancelled().await;
+                    // Also one that is over by now: the shard is not taken again before its work was ended.
+                    terms.next().await.cancelled().await;
                     let Some(host) = host.upgrade() else { return };
                     Self(host).stand_down(shard).await;
                     shards.work_ended(shard);
@@ -35,17 +38,21 @@ impl Manager {
     /// themselves if their keys are shared. Waits for the last calls and writes.
     async fn stand_down(&self, shard: usize) {
         let of_shard = |plugin: &Arc<Plugin>| plugin.election().term_shards().contains(&shard);
-        let plugins = self.plugins().into_iter().filter(of_shard);
-        let (shared, own): (Vec<_>, Vec<_>) = plugins.partition(|plugin| plugin.election().keys().is_some());
+        let (plugins, others): (Vec<_>, Vec<_>) = self.plugins().into_iter().partition(of_shard);
+        let (shared, own): (Vec<_>, Vec<_>) =
+            plugins.into_iter().partition(|plugin| plugin.election().keys().is_some());
         own.iter().for_each(|plugin| self.replace(plugin));
-        for plugin in &own {
+        // Each may take its time, and all have one.
+        let own = own.iter().map(|plugin| async move {
             plugin.ended().await;
             plugin.events().shutdown(EVENTS_GRACE).await;
-        }
-        for plugin in &shared {
+        });
+        let shared = shared.iter().map(|plugin| async move {
             plugin.end_term(shard).await;
             self.0.host.standby.add_to(shard, plugin);
-        }
+        });
+        let before = others.iter().map(|plugin| plugin.predecessors_ended(shard));
+        tokio::join!(join_all(own), join_all(shared), join_all(before));
     }
 
     /// Retires a plugin, and puts a standby of the same files in its place, unless it is being removed or the host ends. The
@@ -63,6 +70,7 @@ impl Manager {
             return;
         };
         entry.cancel();
+        // Its files say so as well: a change of `spec.keys` makes another plugin.
         let (name, keys) = (plugin.name(), KeySharing::Together);
         let next = Plugin::new(name, &self.0.host, &self.0.metrics, keys, Some(Arc::clone(plugin)));
         next.pause(is_paused);
@@ -76,6 +84,12 @@ impl Manager {
             (None, Some(error)) => next.files_failed(&error),
             (None, None) => {}
         }
+        self.keep_informers(generation, &next);
+    }
+
+    /// Has the informers of the last generation of a plugin go on until the one in its place has its own.
+    pub(super) fn keep_informers(&self, generation: Option<Arc<Generation>>, next: &Arc<Plugin>) {
+        let next = Arc::clone(next);
         let kept = async move {
             next.first_load_over().await;
             drop(generation);

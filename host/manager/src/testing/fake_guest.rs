@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -56,6 +57,8 @@ pub(crate) struct FakeComponent {
     is_mapped: Arc<AtomicBool>,
     /// Instances that are refused first, and how.
     refusals: Mutex<(usize, Option<Fault>)>,
+    /// How long it takes to make an instance.
+    making: Duration,
     code: LostCode,
 }
 
@@ -91,6 +94,7 @@ impl FakeComponent {
             instances,
             is_mapped,
             refusals: Mutex::default(),
+            making: Duration::ZERO,
             code: LostCode::default(),
         };
         (component, Calls(receiver))
@@ -144,6 +148,12 @@ impl FakeComponent {
     /// Refuses the first instances with this fault.
     pub(crate) fn refuse(self, times: usize, fault: Fault) -> Self {
         *self.refusals.lock() = (times, Some(fault));
+        self
+    }
+
+    /// Has instances that take so long to make.
+    pub(crate) fn made_within(mut self, time: Duration) -> Self {
+        self.making = time;
         self
     }
 
@@ -282,7 +292,13 @@ impl Component for FakeComponent {
             wears_out: self.wears_out,
             is_worn_out: false,
         };
-        Box::pin(async move { Ok(Box::new(guest) as Box<dyn Guest>) })
+        let making = self.making;
+        Box::pin(async move {
+            if !making.is_zero() {
+                tokio::time::sleep(making).await;
+            }
+            Ok(Box::new(guest) as Box<dyn Guest>)
+        })
     }
 }
 

@@ -53,7 +53,8 @@ pub(super) struct ShardSlot {
     /// The Lease must be read before it is written.
     is_unsure: bool,
     not_before: Duration,
-    claimed_at: Duration,
+    /// Since when this host has had its term.
+    held_since: Duration,
 }
 
 impl ShardSlot {
@@ -109,7 +110,7 @@ impl Machine {
                 slot.phase = Phase::Idle;
                 let is_unchanged = self.known.lease(&seen.name).is_some_and(|lease| lease.is_same(&seen));
                 if is_unchanged && self.may_claim() {
-                    self.claim(now, shard);
+                    self.claim(shard);
                 }
             }
             Phase::Idle if !slot.working => self.poll_idle(now, shard, is_own),
@@ -137,7 +138,7 @@ impl Machine {
         }
         if is_own {
             // Of a term that was lost, with its work ended: nobody else takes it while this host renews.
-            return self.claim(now, shard);
+            return self.claim(shard);
         }
         let free_at = self.free_at(now, shard) + self.config.retry_period * self.rank(now, shard);
         if now < free_at {
@@ -145,7 +146,7 @@ impl Machine {
         }
         let lease = self.known.lease(&name).cloned();
         match lease.filter(|lease| !lease.holder().is_empty()) {
-            None => self.claim(now, shard),
+            None => self.claim(shard),
             Some(lease) => {
                 let name = self.config.names.host(lease.holder());
                 self.shards[shard].phase = Phase::Checking(lease);
@@ -200,10 +201,10 @@ impl Machine {
         let better = self.others(now).filter(|other| weight(other.identity, shard) > own);
         let since = better.filter_map(|other| other.ready_since).min()?;
         let delay = self.config.join_delay;
-        Some((since + delay).max(self.shards[shard].claimed_at + delay * 2))
+        Some((since + delay).max(self.shards[shard].held_since + delay * 2))
     }
 
-    fn claim(&mut self, now: Duration, shard: usize) {
+    fn claim(&mut self, shard: usize) {
         let Some(session) = &self.own.session else { return };
         let session = session.number;
         let name = self.config.names.shard(shard);
@@ -217,8 +218,7 @@ impl Machine {
             renew_time: Some(self.wall),
             leader_transitions: transitions,
         };
-        let slot = &mut self.shards[shard];
-        (slot.phase, slot.claimed_at) = (Phase::Claiming, now);
+        self.shards[shard].phase = Phase::Claiming;
         self.send(Purpose::Claim { shard, session }, Request::Write { name, from, record, state: None });
     }
 
@@ -268,6 +268,7 @@ impl Machine {
         match (answer, until) {
             (Ok(Some(claim)), Some(until)) if !is_leaving => {
                 (slot.phase, slot.working, slot.gives_up) = (Phase::Held, true, false);
+                slot.held_since = now;
                 self.effects.push(Effect::Begin { shard, claim, until });
             }
             // The Lease names this host, without a term: it is claimed again, or released.

@@ -215,8 +215,9 @@ fn a_shard_whose_term_begins_gets_its_keys_of_the_cached_objects_and_no_others()
     };
     let (first, second) = (of(0), of(1));
     assert!(!first.is_empty() && !second.is_empty());
-    let queued = |only| -> BTreeSet<String> {
-        mapper.queue_all(pods.iter().cloned(), Reasons::ADDED, only);
+    let queued = |only: Option<usize>| -> BTreeSet<String> {
+        let only = only.map(|shard| BTreeSet::from([shard]));
+        mapper.queue_all(pods.iter().cloned(), Reasons::ADDED, only.as_ref());
         drain(&queue).into_keys().collect()
     };
     mapper.gate.open(0);

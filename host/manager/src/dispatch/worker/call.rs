@@ -17,8 +17,9 @@ use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::traces::Stages;
 
-/// Calls the guest for these keys, in these terms, records each answer and finishes its key; returns when the call ended. A
-/// fault is logged and counted in the metrics; the caller decides what follows for the keys. The instance is gone after it.
+/// Calls the guest for these keys, in these terms, records each answer and finishes its key; returns when the call ended, or
+/// none if none began, because a term ended while an instance was made. A fault is logged and counted in the metrics; the
+/// caller decides what follows for the keys. The instance is gone after it.
 pub(super) async fn reconcile(
     plugin: &Arc<Plugin>,
     generation: &Arc<Generation>,
@@ -26,9 +27,10 @@ pub(super) async fn reconcile(
     items: &mut [Key],
     terms: CallTerms,
     taken: Option<Instant>,
-) -> Result<Instant, Fault> {
+) -> Result<Option<Instant>, Fault> {
     let call = Call::begin(plugin, terms);
     let answers = answers(plugin, generation, warm, items, &call).await;
+    let Some(answers) = answers.transpose() else { return Ok(None) };
     let ended = call.end();
     let took = ended.took;
     if let Some(taken) = taken {
@@ -37,7 +39,7 @@ pub(super) async fn reconcile(
     match answers {
         Ok(answers) => {
             outcome::record(plugin, generation, ended, items.iter_mut().zip(answers));
-            Ok(ended.at)
+            Ok(Some(ended.at))
         }
         Err(fault) => {
             if fault.kind == FaultKind::CodeUnavailable {
@@ -59,9 +61,13 @@ async fn answers(
     warm: &mut WarmInstance,
     items: &[Key],
     call: &Call<'_>,
-) -> Result<Answers, Fault> {
+) -> Result<Option<Answers>, Fault> {
     let is_ready = warm.is_ready(generation);
     let guest = warm.get(plugin, generation).await?;
+    // To make one takes time.
+    if !is_ready && !plugin.election().may_go_on(call.id) {
+        return Ok(None);
+    }
     let start = match is_ready {
         true => CallStart { id: call.id, at: call.began.into_std() },
         // An instance was made: its time is not that of the call.
@@ -70,10 +76,10 @@ async fn answers(
     if let [item] = items
         && !generation.batches
     {
-        return Ok(smallvec![guest.reconcile(&request(item), start).await?]);
+        return Ok(Some(smallvec![guest.reconcile(&request(item), start).await?]));
     }
     let requests: Vec<Request<'_>> = items.iter().map(request).collect();
-    Ok(guest.reconcile_many(&requests, start).await?.into())
+    Ok(Some(guest.reconcile_many(&requests, start).await?.into()))
 }
 
 /// Records the spans of a call, if it is sampled.

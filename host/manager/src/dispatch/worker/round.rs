@@ -5,6 +5,7 @@
 //! again after a backoff.
 
 use std::any::Any;
+use std::iter;
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -97,8 +98,7 @@ impl Round<'_> {
             let terms = plugin.election().enter(part.iter().map(|item| &item.key));
             let Some(terms) = terms.filter(|_| is_current && is_granted) else {
                 // The keys are for the new generation, for the next leader, or are dropped when they are taken again.
-                let waiting = self.parts.take_waiting().into_iter().flat_map(|range| &self.items[range]);
-                return part.iter().chain(waiting).for_each(|item| add_again(plugin, item));
+                return self.give_back(range);
             };
             if self.parts.is_given_up() {
                 outcome::record_backoff(plugin, part, FaultKind::Trap);
@@ -108,10 +108,11 @@ impl Round<'_> {
             let items = &mut self.items[range.clone()];
             let outcome = call::reconcile(plugin, generation, warm, items, terms, self.taken).await;
             self.called = None;
-            self.ended = outcome.as_ref().ok().copied();
+            self.ended = outcome.as_ref().ok().copied().flatten();
             let part = &self.items[range.clone()];
             match outcome {
-                Ok(_) => {
+                Ok(None) => return self.give_back(range),
+                Ok(Some(_)) => {
                     self.any_answer = true;
                     self.parts.answered();
                     size.answered(part.len());
@@ -135,6 +136,12 @@ impl Round<'_> {
                 }
             }
         }
+    }
+
+    /// Adds the keys of a part again, and those of all that were to follow.
+    fn give_back(&mut self, part: Range<usize>) {
+        let ranges = iter::once(part).chain(self.parts.take_waiting());
+        ranges.flat_map(|range| &self.items[range]).for_each(|item| add_again(self.plugin, item));
     }
 
     fn record_faults(&self) {

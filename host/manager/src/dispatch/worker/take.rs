@@ -152,15 +152,17 @@ pub(crate) fn drop_keys_of_others(plugin: &Plugin, keys: &KeyTerms) {
     // Asked once: this runs under the lock of the queue.
     let held: Vec<usize> = keys.held().collect();
     plugin.queue().expedite_all(|key| !held.contains(&keys.of_keys().of(key.namespace())));
+    // All are taken before one is given back, which may be the first of the queue again.
+    let mut own = KeysInProgress { plugin, items: Keys::new() };
     for _ in 0..plugin.queue().len() {
-        let Some(mut item) = plugin.queue().try_get() else { return };
+        let Some(mut item) = plugin.queue().try_get() else { break };
         if keys.has(&item.key) {
-            add_again(plugin, &item);
-            plugin.queue().done(item);
+            own.items.push(item);
         } else {
             drop_key(plugin, &mut item);
         }
     }
+    own.put_back();
 }
 
 /// Drops a key whose shard this host did not have a moment ago, with its failures. The next term of the shard adds the keys of

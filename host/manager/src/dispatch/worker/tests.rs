@@ -434,6 +434,22 @@ async fn a_host_that_lost_its_term_begins_no_call_and_keeps_the_keys() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_whose_term_ends_while_its_instance_is_made_does_not_begin_and_keeps_its_key() {
+    // A term of ten seconds.
+    let (election, begin) = standby();
+    let test = TestPlugin::of(election).await;
+    begin.await;
+    let (component, mut calls) = FakeComponent::reconciler();
+    let component = test.run(component.made_within(SECOND * 15)).await;
+    test.add("ns/a");
+    tokio::time::sleep(SECOND * 20).await;
+    assert_eq!(calls.so_far().await, [""; 0]);
+    assert_eq!((component.instances(), test.plugin.queue().len()), (1, 1));
+    assert_eq!((test.plugin.metrics().active_workers.get(), test.plugin.workers().running()), (0, 0));
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_retired_plugin_ends_its_call_and_begins_no_other() {
     let test = TestPlugin::new().await;
     let gate = Arc::new(Semaphore::new(0));

@@ -1,29 +1,36 @@
 //! Writes that begin near the end of a term demand a version of their object.
 //!
 //! The answer to such a write may come after the term, and so may the write itself. A resourceVersion in it makes the server
-//! refuse it once the next leader, or the next holder of the shard, has changed the object. It is the version that the
-//! plugin knows from the cache or from its own writes. A term that still lasts has no next leader, so that version is from
-//! before whatever the next one writes.
+//! refuse it once the next leader, or the next holder of the shard, has changed the object. It is the version that the call
+//! has got from its last live read or write of the object (`seen_versions.rs`), or else the one that the plugin knows from
+//! the cache or from its own writes. A term that still lasts has no next leader, so that version is from before whatever
+//! the next one writes.
 //!
-//! Left as they are: writes that demand a version themselves; those of objects that the cache does not have, creates among
-//! them; deletes of a collection; subresources other than `status` and `scale`, whose bodies may be anything; and
+//! Left as they are: writes that demand a version themselves; those of objects of which the call has made a version that it
+//! does not know, as with a write without an answer; those of objects that the plugin does not know, creates among them;
+//! deletes of a collection; subresources other than `status` and `scale`, whose bodies may be anything; and
 //! server-side apply: its conflicts mean other managers, and it is merged with their changes on purpose.
 
 use std::collections::BTreeMap;
 
 use pilothouse_client::Error;
-use pilothouse_engine::{ClientCall, ClientVerb, PatchKind};
-use pilothouse_object::{Gvk, ObjectKey};
+use pilothouse_engine::{CallOptions, ClientAnswer, ClientCall, ClientVerb, PatchKind};
+use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::ApiCalls;
 use super::body::{Body, demanded_version};
+use super::seen_versions::Seen;
 
 /// Explains a conflict with a version that the host has demanded.
 const CONFLICT: &str = "the host demanded the version that the plugin has seen: the term of this host is near its end, and the \
-                        write may arrive after it. Return the error, or read the object again; the next reconcile writes it";
+                        write may arrive after it. Return the error, and the next reconcile writes; or send the \
+                        resourceVersion yourself";
+
+/// Most objects of a page whose versions are kept.
+const MOST_OF_PAGE: usize = 32;
 
 impl ApiCalls {
     /// Makes a write that begins near the end of the term demand the version that `known` has of its object. Whether it now
@@ -37,11 +44,16 @@ impl ApiCalls {
             return false;
         }
         self.metrics.near_end_writes.inc();
-        let is_object = matches!(call.options.subresource.as_deref(), None | Some("status" | "scale"));
-        if !is_object || demanded_version(&call.verb, &call.options).is_some() {
+        if !has_version_of_object(&call.options) || demanded_version(&call.verb, &call.options).is_some() {
             return false;
         }
-        let Some(version) = key(&call.verb).and_then(|key| known(&call.kind, &key)) else { return false };
+        let Some(key) = key(&call.verb) else { return false };
+        let version = match self.seen.of(call.context.call_id, &call.kind, &key) {
+            Some(Seen::Version(version)) => Some(version),
+            Some(Seen::Unknown) => None,
+            None => known(&call.kind, &key),
+        };
+        let Some(version) = version else { return false };
         match &mut call.verb {
             ClientVerb::Delete(_) => {
                 call.options.preconditions.get_or_insert_default().resource_version = Some(version);
@@ -59,6 +71,55 @@ impl ApiCalls {
         }
         true
     }
+}
+
+impl ApiCalls {
+    /// Notes what a live read with these options has shown to a call.
+    pub(super) fn note_read(&self, call: u64, kind: &Gvk, options: &CallOptions, answer: &ClientAnswer) {
+        if !self.election.is_enabled() || !has_version_of_object(options) {
+            return;
+        }
+        match answer {
+            ClientAnswer::Object(object) => self.note_version(call, kind, object),
+            ClientAnswer::Page { items, .. } if items.len() <= MOST_OF_PAGE => {
+                items.iter().for_each(|object| self.note_version(call, kind, object));
+            }
+            ClientAnswer::Page { .. } => self.seen.note(call, kind, None, Seen::Unknown),
+            ClientAnswer::Deleted(_) | ClientAnswer::Log(_) | ClientAnswer::May(_) => {}
+        }
+    }
+
+    /// Notes what a write has made of its object. One that the server refused has changed nothing.
+    pub(super) fn note_write(&self, call: &ClientCall, outcome: &Result<ClientAnswer, Error>) {
+        let is_refused = |error: &Error| error.status().is_some_and(|status| status.code < 500);
+        if !self.election.is_enabled() || call.options.dry_run || outcome.as_ref().is_err_and(is_refused) {
+            return;
+        }
+        let is_answered = has_version_of_object(&call.options) && call.options.target.is_none();
+        match outcome {
+            Ok(ClientAnswer::Object(object) | ClientAnswer::Deleted(Some(object))) if is_answered => {
+                self.note_version(call.context.call_id, &call.kind, object);
+            }
+            _ => {
+                let key = match &call.verb {
+                    ClientVerb::Create(_) => call.options.target.clone(),
+                    ClientVerb::Patch { key, .. } => Some(key.clone()),
+                    verb => key(verb),
+                };
+                self.seen.note(call.context.call_id, &call.kind, key.as_ref(), Seen::Unknown);
+            }
+        }
+    }
+
+    fn note_version(&self, call: u64, kind: &Gvk, object: &Object) {
+        let version = object.resource_version().to_owned();
+        self.seen.note(call, kind, Some(object.key()), Seen::Version(version));
+    }
+}
+
+/// Whether what is read or written has the version of the object: the object itself, and these subresources.
+fn has_version_of_object(options: &CallOptions) -> bool {
+    matches!(options.subresource.as_deref(), None | Some("status" | "scale"))
 }
 
 /// The error of a write that demands a version which the host has added: its conflicts say why.

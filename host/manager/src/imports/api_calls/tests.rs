@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use pilothouse_client::{ClientOptions, ObservedRequest, RequestObserver};
 use pilothouse_devserver::{DevServer, DevServerOptions};
-use pilothouse_election::LeaderElectionConfig;
 use pilothouse_engine::{CallContext, RefusalReason};
 use pilothouse_object::Gvk;
 use pilothouse_plugin::Rule;
 use serde_json::json;
 
 use super::*;
-use crate::leader_election::tests::standby_of;
 use crate::observe::audit::tests::TestAudit;
 use crate::observe::host_events::HostEvents;
 use crate::observe::traces::{Attribute, Span};
@@ -69,6 +67,7 @@ impl Plugin {
             work: Handle::current(),
             tasks: TaskTracker::new(),
             writes: Arc::default(),
+            seen: Arc::default(),
             election: LeaderElection::disabled(),
             audit: None,
             traces: None,
@@ -113,7 +112,7 @@ impl Plugin {
     }
 
     pub(crate) async fn list(&self, options: CallOptions) -> Result<Names, ClientError> {
-        let options = CallOptions { namespace: Some("default".to_owned()), ..options };
+        let options = CallOptions { namespace: in_default().namespace, ..options };
         match self.call(ClientVerb::List, options).await? {
             ClientAnswer::Page { items, continue_token, resource_version, remaining_items: _ } => {
                 assert!(!resource_version.is_empty());
@@ -122,6 +121,11 @@ impl Plugin {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// The options of calls for all objects of the namespace.
+fn in_default() -> CallOptions {
+    CallOptions { namespace: Some("default".to_owned()), ..CallOptions::default() }
 }
 
 pub(crate) fn limited(limit: u32) -> CallOptions {
@@ -243,92 +247,16 @@ async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
     let sent = gated.create(&resource, Some("default"), other.as_bytes(), &WriteParams::default()).await;
     assert!(matches!(sent, Err(Error::Transport { unsent: true, .. })), "{sent:?}");
     assert_eq!((late(), plugin.list(limited(0)).await.unwrap().0), (2, vec!["x".to_owned()]));
-}
-
-#[tokio::test]
-async fn writes_near_the_end_of_a_term_demand_the_version_that_the_plugin_knows() {
-    const RENEW_DEADLINE: Duration = Duration::from_secs(240);
-    let mut plugin = Plugin::start().await;
-    let (election, begin) = standby_of(LeaderElectionConfig {
-        lease_duration: RENEW_DEADLINE * 2,
-        renew_deadline: RENEW_DEADLINE,
-        ..LeaderElectionConfig::new("me")
-    });
-    plugin.api_calls.election = election;
-    let rules: Vec<Rule> = serde_json::from_value(json!([
-        {"groups": [""], "resources": ["configmaps"], "namespaces": ["default"],
-         "verbs": ["create", "update", "patch", "delete"]},
-    ]))
-    .unwrap();
-    plugin.api_calls.grants = Grants::new(rules);
-    begin.await;
-    let send = async |verb: ClientVerb, known: Option<&str>| {
-        let kind = Gvk::new("", "v1", "ConfigMap");
-        let (options, context) = Default::default();
-        let call = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: MAX_BYTES };
-        match plugin.api_calls.call(call, |_, _| known.map(str::to_owned)).await? {
-            ClientAnswer::Object(object) => Ok(object.resource_version().to_owned()),
-            _ => Ok::<_, ClientError>(String::new()),
-        }
-    };
-    let body = |data: &str, version: &str| {
-        let body = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {"a": data},
-            "metadata": {"name": "x", "namespace": "default", "resourceVersion": version},
-        });
-        body.to_string().into_bytes()
-    };
-    let key = || "default/x".parse::<ObjectKey>().unwrap();
-    let patch = |kind, body: &str| ClientVerb::Patch { key: key(), kind, body: body.as_bytes().to_vec() };
-    let unconditional = |data: &str| {
-        let json = format!(r#"[{{"op":"replace","path":"/data/a","value":"{data}"}}]"#);
-        let merged = format!(r#"{{"data":{{"a":"{data}"}}}}"#);
-        [
-            ClientVerb::Update(body(data, "")),
-            patch(PatchKind::Merge, &merged),
-            patch(PatchKind::Strategic, &merged),
-            patch(PatchKind::Json, &json),
-        ]
-    };
-    let first = send(ClientVerb::Create(body("0", "")), None).await.unwrap();
-    let mut newest = first.clone();
-    // At the begin of the term nothing is demanded.
-    for (number, write) in unconditional("early").into_iter().enumerate() {
-        let version = send(write, Some(&first)).await;
-        newest = version.unwrap_or_else(|error| panic!("write {number}: {}", error.message()));
-    }
-    let near_end = || plugin.api_calls.metrics.near_end_writes.get();
-    assert_eq!(near_end(), 0);
-    tokio::time::pause();
-    tokio::time::advance(RENEW_DEADLINE / 2 + Duration::from_secs(1)).await;
-    tokio::time::resume();
-    let mut sent = 0;
-    for (number, write) in unconditional("late").into_iter().enumerate() {
-        let ClientError::Api(status) = send(write, Some(&first)).await.unwrap_err() else {
-            panic!("write {number} was not sent")
-        };
-        assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"), "write {number}");
-        assert!(status.message.contains("near its end"), "write {number}: {}", status.message);
-        sent += 1;
-    }
-    // What is known is what the object has, or nothing is known.
-    for known in [true, false] {
-        for (number, write) in unconditional(&format!("late, known: {known}")).into_iter().enumerate() {
-            let version = send(write, known.then_some(newest.as_str())).await;
-            newest = version.unwrap_or_else(|error| panic!("write {number}: {}", error.message()));
-            sent += 1;
-        }
-    }
-    // One that demands a version itself has a conflict of its own, and an apply is left as it is.
-    let own = send(ClientVerb::Update(body("own", &first)), Some(&newest)).await.unwrap_err();
-    assert!(!own.message().contains("near its end"), "{}", own.message());
-    let applied = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"b":"c"}}"#;
-    newest = send(patch(PatchKind::Apply, applied), Some(&first)).await.unwrap();
-    let refused = send(ClientVerb::Delete(key()), Some(&first)).await.unwrap_err();
-    assert!(refused.message().contains("near its end"), "{}", refused.message());
-    send(ClientVerb::Delete(key()), Some(&newest)).await.unwrap();
-    assert_eq!(near_end(), sent + 4);
-    plugin.server.shutdown().await;
+    // A question is no write.
+    let asking = ApiCalls { client: gated, ..plugin.api_calls.clone() };
+    let (options, context) = Default::default();
+    let [verb, subresource, namespace, name] = ["list", "", "default", ""].map(str::to_owned);
+    let (kind, verb) =
+        (Gvk::new("", "v1", "ConfigMap"), ClientVerb::May { verb, subresource, namespace, name });
+    let may = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: MAX_BYTES };
+    let may = asking.call(may, |_, _| None).await.unwrap();
+    assert!(matches!(may, ClientAnswer::May(_)), "{may:?}");
+    assert_eq!(late(), 2);
 }
 
 #[tokio::test]
@@ -571,3 +499,5 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
     assert!(!format!("{spans:?}").contains("hunter2"), "{spans:?}");
     plugin.server.shutdown().await;
 }
+
+mod near_end;

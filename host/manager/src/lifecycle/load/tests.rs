@@ -264,7 +264,7 @@ async fn a_component_is_read_only_when_there_is_a_slot_for_it() {
     let test = TestPlugin::new().await;
     let files = Files { wasm_path: "/nowhere/p.wasm".into(), ..files(b"a", &json!({})) };
     let slots = take_slots(&test);
-    let mut waiting = Box::pin(test.loader.try_prepare(&test.plugin, &files));
+    let mut waiting = Box::pin(test.loader.try_prepare(&files));
     assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
     drop(slots);
     let Err(LoadFailure::Retry(reason)) = waiting.await else { panic!("there is no file") };
@@ -278,7 +278,7 @@ async fn components_that_take_long_to_compile_hold_up_no_other_one() {
     let prepare = |wasm: &'static [u8]| {
         let test = Arc::clone(&test);
         let files = files(wasm, &json!({}));
-        tokio::spawn(async move { test.loader.try_prepare(&test.plugin, &files).await.map(drop) })
+        tokio::spawn(async move { test.loader.try_prepare(&files).await.map(drop) })
     };
     let slots = take_slots(&test).len();
     let slow: Vec<_> = (0..slots).map(|_| prepare(b"endless")).collect();

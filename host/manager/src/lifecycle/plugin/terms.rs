@@ -31,7 +31,8 @@ impl Plugin {
         let parts = generation.as_ref().map_or_else(Vec::new, |generation| generation.backfill());
         let shown: usize = parts.iter().map(|part| part.objects.at_most()).sum();
         let only = self.election.keys().map(|_| shard);
-        self.backfill.append(parts.into_iter().map(|part| BackfillPart { shard: only, ..part }).collect());
+        let of_shard = |part: BackfillPart| BackfillPart { shards: only.map(|shard| [shard].into()), ..part };
+        self.backfill.append(parts.into_iter().map(of_shard).collect());
         self.start_worker_if_wanted();
         if let Some(generation) = generation {
             generation.wake_pumps();
@@ -57,6 +58,17 @@ impl Plugin {
             predecessor.ended().await;
         }
         worker::drop_keys_of_others(self, keys);
+    }
+
+    /// Waits for those that had the name before, if they worked in the terms of a shard that is none of this plugin's.
+    pub(crate) async fn predecessors_ended(&self, shard: usize) {
+        let mut next = self.predecessor.lock().clone();
+        while let Some(plugin) = next {
+            if plugin.election.term_shards().contains(&shard) {
+                return plugin.ended().await;
+            }
+            next = plugin.predecessor.lock().clone();
+        }
     }
 
     /// The schedules of a generation are those of the keys that changes may add now.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariants: a Plugin is reported when its `metadata` and `spec` say something else than before, and not for a change of its
-//! status; one that is refused leaves the version before in place. The component is fetched by the load, not here.
+//! status; one that is refused leaves the version before in place, unless that was another object of the name. The component is fetched by the load, not here.
 
 pub(crate) mod status;
 pub(crate) mod writer;
@@ -111,8 +111,8 @@ pub(crate) struct PluginObjects {
     table: PluginTable,
     changed: Arc<ChangedKeys>,
     _registrations: Vec<Registration>,
-    /// Digest of the text of each Plugin that was looked at.
-    known: HashMap<ObjectKey, String>,
+    /// UID and digest of the text of each Plugin that was looked at.
+    known: HashMap<ObjectKey, (String, String)>,
     synced: bool,
     ceilings: Ceilings,
     store: Arc<ComponentStore>,
@@ -185,34 +185,45 @@ impl PluginObjects {
 
     fn take(&mut self) -> Vec<ObjectChange> {
         let keys = std::mem::take(&mut *self.changed.keys.lock());
-        keys.into_iter().filter_map(|key| self.look(key)).collect()
+        keys.into_iter().flat_map(|key| self.look(key)).collect()
     }
 
-    /// What is new about a Plugin.
-    fn look(&mut self, key: ObjectKey) -> Option<ObjectChange> {
+    /// What is new about a Plugin. One that was deleted and made again is another one, also if it says the same: other hosts may
+    /// have seen that there was none.
+    fn look(&mut self, key: ObjectKey) -> Vec<ObjectChange> {
         let name = key.to_string();
-        let Some(object) = self.table.object(&key) else {
+        let before = self.known.remove(&key);
+        let object = self.table.object(&key);
+        let mut changes = Vec::new();
+        if let Some((uid, _)) = &before
+            && object.as_ref().is_none_or(|object| object.uid() != uid)
+        {
+            changes.push(ObjectChange::Removed { name: name.clone() });
+        }
+        let Some(object) = object else {
             self.table.0.admissions.lock().remove(&name);
-            self.known.remove(&key)?;
-            return Some(ObjectChange::Removed { name });
+            return changes;
         };
         let (generation, text) = version_of(&key, &object);
         let digest = digest_of(text.as_bytes());
-        let is_new = self.known.insert(key, digest.clone()).as_ref() != Some(&digest);
-        if !is_new {
-            // A Plugin that was deleted and made again begins with another generation.
+        let known = (object.uid().to_owned(), digest.clone());
+        let is_known = before.as_ref() == Some(&known);
+        self.known.insert(key, known);
+        if is_known {
+            // A change that was taken back counts as a generation.
             if let Some(admission) = self.table.0.admissions.lock().get_mut(&name) {
                 admission.generation = generation;
             }
-            return None;
+            return changes;
         }
         let admitted = self.admit(&name, digest.clone(), &text);
         let outcome = admitted.as_ref().map(|_| digest).map_err(Clone::clone);
         self.table.0.admissions.lock().insert(name.clone(), Admission { generation, outcome });
-        Some(match admitted {
+        changes.push(match admitted {
             Ok(files) => ObjectChange::Changed(files),
             Err(reason) => ObjectChange::Refused { message: format!("Plugin {name}: {reason}"), name },
-        })
+        });
+        changes
     }
 
     fn admit(&self, name: &str, manifest_digest: String, text: &str) -> Result<Files, String> {

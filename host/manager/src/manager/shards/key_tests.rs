@@ -13,18 +13,19 @@ use pilothouse_plugin::directory::Change;
 use pilothouse_workqueue::Priority;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::tests::host_of;
+use super::tests::{host_of, host_without_leases};
 use super::*;
 use crate::dispatch::reasons::Reasons;
 use crate::manager::tests::Host;
 use crate::observe::status::PluginState;
 use crate::testing::dev_server::{client, take_shard, until};
-use crate::testing::{Calls, FakeComponent, GuestCall, done, files, reads};
+use crate::testing::{Calls, FakeComponent, GuestCall, done, files, reads, settle};
 
 /// With two shards, of the plugin `p`: some of these namespaces are in each.
 const TEAMS: usize = 12;
+const SECOND: Duration = Duration::from_secs(1);
 /// More than there are calls.
 const MANY: usize = 10_000;
 
@@ -223,22 +224,52 @@ fn a_key(shard: usize, number: usize) -> ObjectKey {
     of_shard(shard).into_iter().nth(number).unwrap().parse().unwrap()
 }
 
-#[tokio::test]
-async fn whether_keys_are_shared_is_chosen_before_the_first_generation_and_not_changed() {
-    let server = DevServer::start(DevServerOptions::default()).await.unwrap();
-    let (host, _shards) = host_of(&server, "one_1", 2).await;
-    host.compiler.add(b"a", FakeComponent::reconciler().0);
+/// A plugin that shares its keys or not, by the words of its manifest.
+async fn change_keys(host: &Host, keys: &str) {
+    let spec = json!({"keys": keys, "permissions": reads(&["*"], &[])});
+    host.apply(Change::Changed(files(b"a", &spec))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_how_keys_are_shared_makes_another_plugin_once_the_calls_of_the_one_before_have_ended() {
+    let shards = Shards::without_leases("one_1", 2);
+    let host = host_without_leases(&shards).await;
+    let permits = Arc::new(Semaphore::new(0));
+    let (component, mut calls) = FakeComponent::reconciler();
+    host.compiler.add(b"a", component.held(&permits));
     let reason = "no YAML".to_owned();
     host.apply(Change::Broken { name: "p".to_owned(), file: "p.yaml".into(), reason }).await;
     assert_eq!((host.plugin().state, host.plugin().key_shards), (PluginState::Failed, None));
-    host.apply(Change::Changed(files(b"a", &spec()))).await;
-    until("the plugin to run", || host.plugin().state == PluginState::Running).await;
-    assert!(host.plugin().key_shards.is_some());
-    host.change_to(b"a").await;
-    until("a refusal", || host.plugin().last_error.is_some()).await;
-    let (status, beginning) = (host.plugin(), "p.yaml: spec.keys cannot be changed while the plugin runs");
-    assert!(status.last_error.as_ref().unwrap().starts_with(beginning), "{status:?}");
-    assert_eq!((status.state, status.generation), (PluginState::Running, 1));
-    assert!(status.key_shards.is_some());
-    server.shutdown().await;
+    change_keys(&host, "perNamespace").await;
+    assert_eq!((host.plugin().state, host.plugin().key_shards), (PluginState::Running, Some(vec![])));
+    let current = || host.manager.find("p").expect("a plugin");
+    let before = current();
+    // The plugin as a whole is in one shard; the call is in the other one.
+    let [own, other] = if shards.shard_of("p") == 0 { [0, 1] } else { [1, 0] };
+    let hour = Duration::from_secs(3600);
+    (0..2).for_each(|shard| shards.begin_term(shard, hour));
+    settle().await;
+    before.queue().add(a_key(other, 0));
+    calls.next().await;
+    before.pause(true);
+
+    change_keys(&host, "together").await;
+    let next = current();
+    assert!(before.is_stopping() && !Arc::ptr_eq(&before, &next));
+    assert!(next.is_paused() && next.election().keys().is_none() && next.election().is_leader());
+    assert_eq!(host.plugin().generation, 0, "the last call goes on");
+    // The shard of that call is not given up before it has ended, although the plugin of now is in another one.
+    shards.cancel_term(other);
+    let mut standing_down = std::pin::pin!(host.manager.stand_down(other));
+    assert!(timeout(SECOND, standing_down.as_mut()).await.is_err());
+    permits.add_permits(MANY);
+    standing_down.await;
+    settle().await;
+    assert_eq!((host.plugin().state, host.plugin().generation), (PluginState::Paused, 2));
+
+    // Its shard moves, and it stands by with the same files.
+    shards.cancel_term(own);
+    settle().await;
+    assert!(next.is_stopping() && current().election().keys().is_none());
+    assert_eq!((host.plugin().generation, host.plugin().last_error), (3, None));
 }

@@ -15,8 +15,8 @@ use crate::leader_election::LeaderElection;
 use crate::manager::ManagerOptions;
 use crate::manager::tests::Host;
 use crate::observe::status::PluginState;
-use crate::testing::FakeComponent;
 use crate::testing::dev_server::{client, take_shard, until};
+use crate::testing::{FakeComponent, settle};
 
 /// A host that shares plugins in one shard, with leases of two seconds.
 async fn host(server: &DevServer) -> (Host, Shards) {
@@ -38,6 +38,12 @@ pub(super) async fn host_of(server: &DevServer, identity: &str, shards: usize) -
     let election = LeaderElection::sharded(shards.clone(), Duration::from_secs(5));
     let options = ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) };
     (Host::of(client, options, BTreeMap::new()).await, shards)
+}
+
+/// A host without an API server that has these shards.
+pub(super) async fn host_without_leases(shards: &Shards) -> Host {
+    let election = LeaderElection::sharded(shards.clone(), Duration::from_secs(5));
+    Host::with(ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) }).await
 }
 
 fn current(host: &Host) -> Arc<Plugin> {
@@ -74,6 +80,23 @@ async fn a_plugin_whose_term_ends_stands_by_anew_and_works_in_the_next_term() {
     calls.next().await;
     assert!(!first.election().is_leader(), "a plugin has one term");
     server.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_that_ends_before_anybody_has_looked_is_ended_as_others_are() {
+    let shards = Shards::without_leases("host_1", 1);
+    let host = host_without_leases(&shards).await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    host.change_to(b"a").await;
+    let first = current(&host);
+    // Nothing runs between the two.
+    shards.begin_term(0, Duration::from_secs(3600));
+    shards.cancel_term(0);
+    settle().await;
+    assert!(first.is_stopping() && !Arc::ptr_eq(&first, &current(&host)));
+    shards.begin_term(0, Duration::from_secs(3600));
+    settle().await;
+    assert!(current(&host).election().is_leader());
 }
 
 #[tokio::test]

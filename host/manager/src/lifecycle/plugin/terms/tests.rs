@@ -10,11 +10,13 @@ use pilothouse_cache::testing::{FakeControllerSource, config_maps};
 use pilothouse_election::{KeyShards, Shards};
 use pilothouse_object::ObjectKey;
 use pilothouse_plugin::World;
+use pilothouse_workqueue::Priority;
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::dispatch::reasons::Reasons;
 use crate::leader_election::LeaderElection;
 use crate::testing::{FakeComponent, TestPlugin, done};
 
@@ -149,6 +151,8 @@ async fn no_call_begins_and_none_writes_after_the_deadline_of_the_shard_of_its_k
     sleep(SECOND * 9).await;
     assert!(!may_write(1) && may_write(2) && !election.is_leader_of(&a) && election.is_leader_of(&b));
     assert!(election.enter([&a]).is_none() && election.enter([&a, &b]).is_none());
+    // The call adds its own key as before: in contract 0.1 a refusal is a fault.
+    assert!(keys.is_own(&a));
     server.update(a.as_str(), json!({"data": {"x": "1"}}));
     server.update(b.as_str(), json!({"data": {"x": "1"}}));
     server.delete(gone.as_str());
@@ -159,6 +163,7 @@ async fn no_call_begins_and_none_writes_after_the_deadline_of_the_shard_of_its_k
     assert!(timeout(SECOND, ending.as_mut()).await.is_err(), "a call for a key of the shard is under way");
     keys.call_ended(1);
     ending.await;
+    assert!(!keys.is_own(&a) && keys.is_own(&b));
     let (queue, gate) = (host.test.plugin.queue(), host.test.plugin.gate());
     assert_eq!((queue.len(), queue.len_delayed(), gate.tombstones()), (0, 0, 1));
     sleep(SECOND).await;
@@ -168,6 +173,48 @@ async fn no_call_begins_and_none_writes_after_the_deadline_of_the_shard_of_its_k
     // All keys of the shard, and none of the other one.
     assert_eq!(seen(), [a, gone].into());
     keys.call_ended(2);
+    assert_eq!(board.lock().wrong, [""; 0]);
+    host.test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keys_of_a_shard_whose_term_is_over_are_dropped_whatever_their_priority_is() {
+    let (server, board) = (FakeControllerSource::new(config_maps()), Arc::<Mutex<Board>>::default());
+    let ([a], [b]): ([ObjectKey; 1], [ObjectKey; 1]) = (keys_of(0), keys_of(1));
+    let host = Member::start(0, &server, &board).await;
+    host.take(1, LONG);
+    let (plugin, queue) = (&host.test.plugin, host.test.plugin.queue());
+    queue.add_with(b.clone(), Reasons::UPDATED, Priority::NORMAL);
+    queue.add_with(a, Reasons::UPDATED, Priority::LOW);
+    worker::drop_keys_of_others(plugin, plugin.election().keys().expect("shared keys"));
+    assert_eq!(queue.len(), 1);
+    let left = queue.try_get().expect("a key");
+    assert_eq!((&left.key, left.payload, left.priority), (&b, Reasons::UPDATED, Priority::NORMAL));
+    queue.done(left);
+    host.test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_terms_of_shards_that_begin_together_have_one_pass_over_the_cached_objects() {
+    let (server, board) = (FakeControllerSource::new(config_maps()), Arc::<Mutex<Board>>::default());
+    (0..OBJECTS).for_each(|n| _ = server.create(key(n).as_str(), json!({})));
+    let host = Member::start(0, &server, &board).await;
+    let plugin = &host.test.plugin;
+    let begin = |shard| {
+        host.take(shard, LONG);
+        plugin.begin_term(shard, &host.shards.term(shard).expect("a term"));
+    };
+    // Nothing runs in between.
+    begin(0);
+    begin(1);
+    assert_eq!(plugin.backfill().parts(), 1);
+    // A pass that has begun is over objects that the next shard needs as well.
+    assert!(plugin.backfill().feed(1));
+    begin(2);
+    assert_eq!(plugin.backfill().parts(), 2);
+    sleep(SECOND).await;
+    let seen: BTreeSet<ObjectKey> = board.lock().seen.keys().cloned().collect();
+    assert_eq!(seen, (0..OBJECTS).map(key).collect::<BTreeSet<_>>());
     assert_eq!(board.lock().wrong, [""; 0]);
     host.test.end().await;
 }
