@@ -441,6 +441,7 @@ async fn a_call_whose_term_ends_while_its_instance_is_made_does_not_begin_and_ke
     begin.await;
     let (component, mut calls) = FakeComponent::reconciler();
     let component = test.run(component.made_within(SECOND * 15)).await;
+    settle().await;
     test.add("ns/a");
     tokio::time::sleep(SECOND * 20).await;
     assert_eq!(calls.so_far().await, [""; 0]);
