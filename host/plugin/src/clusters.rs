@@ -12,7 +12,7 @@ use crate::manifest::{DNS_LABEL, ManifestError, is_dns_label, refused};
 /// The name of the home cluster.
 pub const HOME_CLUSTER: &str = "home";
 
-/// Stands for the name of the cluster in strings of the configuration.
+/// Replaced by the name of the cluster in strings of the configuration.
 const PLACEHOLDER: &str = "$(cluster)";
 
 /// Clusters that a list of a manifest may name: each costs a run, or a client, whether the host has it or not.

@@ -78,7 +78,7 @@ impl Registry {
         Ok(attached)
     }
 
-    /// Adds a manifest to the index of the tag that stands for the artifact, for a registry that makes no list by itself.
+    /// Adds a manifest to the index under the artifact's fallback tag, for a registry without the referrers API.
     async fn list(&mut self, artifact: &Descriptor, attached: &Descriptor) -> Result<(), RegistryError> {
         let tag = tag_of(&artifact.digest);
         let refused = || RegistryError::Content(format!("the tag {tag} is not an index"));

@@ -5,7 +5,8 @@
 //!  the tag sha256-DIGITS.sig ─► layers with a signature among their annotations                       (cosign 2)
 //! ```
 //!
-//! Whoever may push to the repository may put anything there: each thing counts only with a signature, and their number is bounded.
+//! A user who may push can put anything into the repository: an entry counts only with a signature, and the number of entries
+//! that are read is bounded.
 //! An error of one of these ways does not end the search. It is the result if no signature is accepted, since what could not be
 //! fetched may have been one.
 
@@ -172,7 +173,7 @@ impl Search<'_> {
     }
 }
 
-/// The tag that stands for a digest where a registry knows no referrers.
+/// The fallback tag of a digest, for registries without the referrers API.
 pub(crate) fn tag_of(digest: &str) -> String {
     digest.replace(':', "-")
 }

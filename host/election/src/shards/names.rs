@@ -50,7 +50,7 @@ pub(crate) fn group_holder(shards: usize) -> String {
     format!("{SHARDED}{shards}")
 }
 
-/// The number of shards of the hosts that a holder of a Lease stands for; none of a host without shards.
+/// The number of shards in the holder identity of a Lease; none if a host without shards holds it.
 #[must_use]
 pub fn shards_of_holder(holder: &str) -> Option<&str> {
     holder.strip_prefix(SHARDED)

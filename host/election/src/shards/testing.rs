@@ -21,7 +21,7 @@ impl Shards {
             config: ShardsConfig { election, shards, join_delay: Duration::ZERO },
             lease: "default/hosts".to_owned(),
             terms: (0..shards).map(|_| watch::Sender::new(None)).collect(),
-            // Nobody is told anything.
+            // Nothing receives them.
             commands: unbounded_channel().0,
             view: Mutex::new(View::default()),
         }))

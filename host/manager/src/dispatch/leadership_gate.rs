@@ -28,7 +28,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::tombstones::{MAX_TOMBSTONES, TombstoneBuffer};
 
-/// The pause before a key comes again that has no term: whoever ends its term closes the gate long before.
+/// How long a key without a term waits before it is added again. The end of the term closes the gate long before.
 const KEPT_AGAIN: Duration = Duration::from_secs(1);
 
 /// Adds keys to the queue of a plugin on the leader, and keeps the keys of deleted objects on a standby.
