@@ -1,5 +1,5 @@
-//! [`GoProgram`]: a program that tests run and that is built from Go modules. `tests/NAME/build.sh` builds it and has the
-//! build flags.
+//! [`GoProgram`]: a program that tests run and that is built from Go modules. `tests/NAME/build.sh` builds it, with the
+//! build flags of `tests/go-build.sh`.
 //!
 //! Invariants: it is built once per state of its sources, however many test processes use it; the binary is in Cargo's
 //! target folder under a name with a hash of its sources.
@@ -181,17 +181,19 @@ struct Place {
     name: String,
 }
 
-/// A hash of all sources of the binary, including the versions of its modules and the flags in `build.sh`.
+/// A hash of all sources of the binary, including the versions of its modules and the flags in `go-build.sh`.
 fn fingerprint(sources: &Path, modules: &str) -> anyhow::Result<String> {
+    let programs = sources.parent().context("a program is in a folder of programs")?;
     let sums = Path::new(modules).with_extension("sum");
-    let mut files = vec![sources.join(modules), sources.join(sums), sources.join("build.sh")];
+    let mut files = vec![sources.join(modules), sources.join(sums)];
+    files.extend([sources.join("build.sh"), programs.join("go-build.sh")]);
     find_sources(sources, &mut files)?;
     files.sort();
     let mut hash = Sha256::new();
     for file in files {
         let content = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
         // Each file is hashed by its own digest, so that moving bytes between files changes the hash.
-        let name = file.strip_prefix(sources)?;
+        let name = file.strip_prefix(programs)?;
         hash.update(Sha256::digest(name.as_os_str().as_encoded_bytes()));
         hash.update(Sha256::digest(&content));
     }
