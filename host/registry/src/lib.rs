@@ -21,6 +21,7 @@ mod challenge;
 mod error;
 mod login;
 mod push;
+mod referrers;
 mod registry;
 mod signature;
 mod signatures;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::RegistryError;
 use crate::artifact::{COMPONENT, Descriptor, INDEX, MANIFEST};
+use crate::referrers::tag_of;
 use crate::registry::{Call, Registry};
-use crate::signatures::tag_of;
 
 /// Type of the configuration of such an artifact.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";

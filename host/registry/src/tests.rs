@@ -15,9 +15,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 
 use crate::artifact::MANIFEST;
+use crate::referrers::tag_of;
 use crate::signature::SIGNED;
 use crate::signature::tests::{TestKey, payload};
-use crate::signatures::tag_of;
 use crate::{ComponentWorld, Descriptor, Login, Registry, RegistryError, RegistryOptions, SignatureKeys};
 
 /// Type of the bundles of cosign 3.
