@@ -19,6 +19,7 @@
 mod artifact;
 mod challenge;
 mod error;
+mod link;
 mod login;
 mod push;
 mod referrers;

@@ -96,15 +96,17 @@ impl Registry {
         parse(&format!("{}/v2/{}/{path}", self.base, self.repository.name()))
     }
 
-    /// Where a URL of a response of `from` leads.
+    /// Where a URL of a response of `from` leads: a whole URL, a path of the same host, or a query of the same path.
     pub(crate) fn resolve(&self, from: &ComponentUrl, location: &str) -> Result<ComponentUrl, RegistryError> {
-        let is_path = location.starts_with('/') && !location.starts_with("//");
-        let url = match is_path {
-            true => {
-                let scheme = if from.is_https() { "https" } else { "http" };
-                parse(&format!("{scheme}://{}{location}", from.authority()))?
-            }
-            false => parse(location)?,
+        let url = if location.starts_with('/') && !location.starts_with("//") {
+            let scheme = if from.is_https() { "https" } else { "http" };
+            parse(&format!("{scheme}://{}{location}", from.authority()))?
+        } else if location.starts_with('?') {
+            let text = from.to_string();
+            let path = text.split('?').next().unwrap_or_default();
+            parse(&format!("{path}{location}"))?
+        } else {
+            parse(location)?
         };
         if self.base.is_https() && !url.is_https() {
             let host = url.authority();

@@ -12,7 +12,7 @@
 
 use crate::RegistryError;
 use crate::artifact::Artifact;
-use crate::referrers::tag_of;
+use crate::referrers::{ReferrerPages, tag_of};
 use crate::registry::Registry;
 use crate::signature::SignatureKeys;
 
@@ -56,17 +56,8 @@ impl Registry {
 
     /// Whether a bundle refers to the artifact and is accepted.
     async fn bundle(&mut self, search: &mut Search<'_>) -> bool {
-        let referrers = self.referrers(search.digest).await;
-        let mut referrers = search.attempt(referrers).unwrap_or_default();
-        // Other documents may be many. Some registries leave the type out.
-        referrers.sort_by_key(|referrer| match &referrer.artifact_type {
-            Some(kind) if kind.starts_with(BUNDLE) => 0,
-            None => 1,
-            Some(_) => 2,
-        });
-        search.is_cut = referrers.len() > MOST;
-        for referrer in referrers.iter().take(MOST) {
-            let Some(artifact) = search.attempt(self.artifact(&referrer.digest).await) else { continue };
+        for digest in self.attached(search).await {
+            let Some(artifact) = search.attempt(self.artifact(&digest).await) else { continue };
             for layer in artifact.layers().iter().filter(|layer| layer.media_type.starts_with(BUNDLE)) {
                 if !search.count() {
                     return false;
@@ -80,6 +71,29 @@ impl Registry {
             }
         }
         false
+    }
+
+    /// The digests of the attached manifests that are looked at: [`MOST`] of all pages of the list, those with the type of a bundle
+    /// before others.
+    async fn attached(&mut self, search: &mut Search<'_>) -> Vec<String> {
+        let mut pages = ReferrerPages::of(self, search.digest);
+        // Of a page that is read nothing more is kept, however long its texts are.
+        let mut attached: Vec<(u8, String)> = Vec::new();
+        while let Some(page) = pages.next(self).await {
+            for referrer in search.attempt(page).unwrap_or_default() {
+                // Other documents may be many. Some registries leave the type out.
+                let rank = match &referrer.artifact_type {
+                    Some(kind) if kind.starts_with(BUNDLE) => 0,
+                    None => 1,
+                    Some(_) => 2,
+                };
+                attached.push((rank, referrer.digest));
+            }
+            attached.sort_by_key(|(rank, _)| *rank);
+            search.is_cut |= attached.len() > MOST;
+            attached.truncate(MOST);
+        }
+        attached.into_iter().map(|(_, digest)| digest).collect()
     }
 
     /// Whether a payload lies beside the artifact and is accepted.

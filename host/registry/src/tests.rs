@@ -85,8 +85,10 @@ struct Content {
     blobs: HashMap<String, Vec<u8>>,
     /// By tag and by digest.
     manifests: HashMap<String, Vec<u8>>,
-    /// The answer to requests for referrers, if the registry has one.
-    referrers: Option<Response>,
+    /// The answers to requests for referrers, by their query; none without the referrers API.
+    referrers: HashMap<String, Response>,
+    /// Requests for referrers.
+    lists: usize,
 }
 
 /// The repository `team/web` of a registry without a login, with these entries of hosts.
@@ -209,8 +211,10 @@ fn respond(content: &mut Content, storage: &str, request: &Request) -> Response 
             Some(manifest) => ("200 OK", String::new(), manifest.clone()),
             None => status("404 Not Found"),
         },
-        ("get", Some(("referrers", _))) => {
-            content.referrers.clone().unwrap_or_else(|| status("404 Not Found"))
+        ("get", Some(("referrers", list))) => {
+            content.lists += 1;
+            let query = list.split_once('?').map_or("", |(_, query)| query);
+            content.referrers.get(query).cloned().unwrap_or_else(|| status("404 Not Found"))
         }
         _ => status("404 Not Found"),
     }

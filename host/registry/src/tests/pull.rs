@@ -66,6 +66,7 @@ async fn a_registry_with_tls_leads_nowhere_without() {
     let presigned = format!("https://storage.example/1?token={}", "x".repeat(5000));
     for (location, wanted) in [
         ("/v2/web/blobs/1?x", Some("https://r.example/v2/web/blobs/1?x")),
+        ("?page=2", Some("https://r.example/v2/team/web/manifests/v1?page=2")),
         ("https://storage.example/1", Some("https://storage.example/1")),
         ("http://r.example/1", None),
         ("http://other.example/1", None),
