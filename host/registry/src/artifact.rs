@@ -24,7 +24,7 @@ const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, \
 /// to a multiple of its size; a manifest of a hundred layers has some 20 KiB.
 pub(crate) const MAX_MANIFEST: usize = 256 << 10;
 /// Maximum number of layers of a manifest, and of manifests of an index.
-const MAX_ENTRIES: usize = 512;
+pub(crate) const MAX_ENTRIES: usize = 512;
 
 /// A piece of content in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use crate::artifact::MANIFEST;
 use crate::referrers::tag_of;
 use crate::signature::tests::{TestKey, payload};
-use crate::{ComponentWorld, Descriptor, Login, Registry, RegistryOptions};
+use crate::{ComponentWorld, Descriptor, Document, Login, Registry, RegistryError, RegistryOptions};
 
 /// A request, as text with its head in lower case, and as bytes of its body.
 struct Request {
@@ -55,6 +55,9 @@ async fn read(stream: &mut TcpStream) -> Option<Request> {
     }
     Some(Request { head, path, body: bytes.split_off(end) })
 }
+
+/// Type of a document that is no signature.
+const SBOM: &str = "application/vnd.cyclonedx+json";
 
 /// Status, headers and body.
 type Response = (&'static str, String, Vec<u8>);
@@ -207,6 +210,8 @@ fn respond(content: &mut Content, storage: &str, request: &Request) -> Response 
             }
             status("201 Created")
         }
+        // As some registries answer for a repository that does not exist.
+        ("get", Some(("manifests", _))) if content.manifests.is_empty() => status("403 Forbidden"),
         ("get", Some(("manifests", reference))) => match content.manifests.get(reference) {
             Some(manifest) => ("200 OK", String::new(), manifest.clone()),
             None => status("404 Not Found"),
@@ -220,7 +225,19 @@ fn respond(content: &mut Content, storage: &str, request: &Request) -> Response 
     }
 }
 
+/// Pushes the component of the tests.
 async fn push(test: &TestRegistry, tag: Option<&str>) -> Descriptor {
     let component = Bytes::from_static(b"component");
-    test.registry().push(component, &ComponentWorld::default(), tag).await.unwrap()
+    test.registry().push(component, &ComponentWorld::default(), tag, None).await.unwrap()
+}
+
+/// Pushes the component of the tests with a document.
+async fn push_with(
+    test: &TestRegistry,
+    media_type: &'static str,
+    document: impl Into<Bytes>,
+) -> Result<Descriptor, RegistryError> {
+    let component = Bytes::from_static(b"component");
+    let document = Document { media_type, content: document.into() };
+    test.registry().push(component, &ComponentWorld::default(), None, Some(document)).await
 }

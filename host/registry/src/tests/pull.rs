@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::*;
-use crate::{RegistryError, SignatureKeys};
+use crate::SignatureKeys;
 
 async fn pulled(registry: &mut Registry, manifest: &str) -> Result<Vec<u8>, RegistryError> {
     let artifact = registry.artifact(manifest).await?;

@@ -1,13 +1,10 @@
 //! The search for signatures.
 
 use super::*;
-use crate::RegistryError;
 use crate::signature::SIGNED;
 
 /// Type of the bundles of cosign 3.
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
-/// Type of a document that is no signature.
-const SBOM: &str = "application/vnd.cyclonedx+json";
 
 /// Puts a manifest with one layer there; its entry in a list of referrers.
 fn attached(test: &TestRegistry, kind: &str, content: &str) -> Descriptor {
@@ -40,11 +37,8 @@ async fn a_signature_is_found_in_both_forms_and_counts_by_its_key() {
     );
 
     // As cosign 3 does, beside a document that is no signature.
-    let attach = async |kind: &str, text: String| {
-        test.registry().attach(&pushed, kind, text.into()).await.unwrap();
-    };
-    attach("application/vnd.cyclonedx+json", "{}".to_owned()).await;
-    attach(BUNDLE, other.bundle(SIGNED, &pushed.digest)).await;
+    push_with(&test, SBOM, "{}").await.unwrap();
+    push_with(&test, BUNDLE, other.bundle(SIGNED, &pushed.digest)).await.unwrap();
     verify(&other).await.unwrap();
     let error = verify(&TestKey::generate()).await.unwrap_err().to_string();
     assert!(error.contains("none of 2 signatures"), "{error}");
