@@ -148,7 +148,11 @@ impl Registry {
         attached: &Descriptor,
     ) -> Result<Option<Bytes>, RegistryError> {
         let tag = tag_of(&artifact.digest);
-        let refused = || RegistryError::Content(format!("the tag {tag} is not an index"));
+        let refused = || {
+            RegistryError::Content(format!(
+                "the tag {tag} is not an index of what is attached; remove the tag"
+            ))
+        };
         // Entries of others stay as they are.
         let mut index: Value = match self.tagged(&tag).await? {
             Some(index) => serde_json::from_slice(&index).map_err(|_| refused())?,

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use crate::challenge::{Challenge, token};
 use crate::{Login, RegistryError};
 
-/// A registry sends to its storage, which may send to another one.
+/// Maximum number of redirects of a request. A registry redirects to its storage, which may redirect again.
 const MOST_REDIRECTS: usize = 3;
 /// Maximum size in bytes of the answer with a token.
 const MAX_TOKEN: usize = 64 << 10;
@@ -138,8 +138,8 @@ impl Registry {
             match location.filter(|_| status.is_redirection() && call.method == Method::GET) {
                 None => return Ok(response),
                 Some(_) if redirects == MOST_REDIRECTS => {
-                    let reason = "the registry sends from one server to the next";
-                    return Err(RegistryError::Content(reason.to_owned()));
+                    let reason = format!("the registry redirects a request more than {MOST_REDIRECTS} times");
+                    return Err(RegistryError::Content(reason));
                 }
                 Some(location) => {
                     url = self.resolve(&url, location)?;
@@ -149,6 +149,7 @@ impl Registry {
         }
     }
 
+    /// Sends a request to one host, which has to be one of the list. No redirect is followed.
     async fn exchange(
         &self,
         call: &Call,

@@ -11,7 +11,7 @@
 //! fetched may have been one.
 
 use crate::RegistryError;
-use crate::artifact::Artifact;
+use crate::artifact::{Artifact, Descriptor};
 use crate::referrers::{ReferrerPages, tag_of};
 use crate::registry::Registry;
 use crate::signature::SignatureKeys;
@@ -96,7 +96,13 @@ impl Registry {
         attached.into_iter().map(|(_, digest)| digest).collect()
     }
 
-    /// Whether a payload lies beside the artifact and is accepted.
+    /// The content of a layer of this size in bytes at most.
+    async fn small_layer(&mut self, layer: &Descriptor, most: u64) -> Result<Vec<u8>, RegistryError> {
+        layer.check_size(most)?;
+        self.layer_content(layer).await
+    }
+
+    /// Whether a payload under the artifact's tag of signatures is accepted.
     async fn payload(&mut self, search: &mut Search<'_>) -> bool {
         let manifest = self.tagged(&format!("{}.sig", tag_of(search.digest))).await;
         let Some(manifest) = search.attempt(manifest).flatten() else { return false };
@@ -125,12 +131,12 @@ struct Search<'a> {
     found: usize,
     /// There is more than what was looked at.
     is_cut: bool,
-    /// Why one of them could not be.
+    /// The first error: what could not be looked at may have been a signature.
     failed: Option<RegistryError>,
 }
 
 impl Search<'_> {
-    /// Counts a signature that is looked at; `false` if it is not to be.
+    /// Counts one more signature; `false` if it is one too many.
     fn count(&mut self) -> bool {
         let may_be = self.found < MOST;
         self.found += usize::from(may_be);
@@ -138,7 +144,7 @@ impl Search<'_> {
         may_be
     }
 
-    /// Whether a signature is accepted. Its check takes a while without a wait, and has a thread for that.
+    /// Whether a signature is accepted. The check needs CPU time, and runs on a thread for blocking work.
     async fn is_accepted(
         &mut self,
         accepts: impl FnOnce(&SignatureKeys, &str) -> bool + Send + 'static,
@@ -150,8 +156,8 @@ impl Search<'_> {
         self.attempt(checked).unwrap_or(false)
     }
 
-    /// The value; an error is remembered, since another signature may do.
+    /// The value; the first error is remembered, since another signature may do.
     fn attempt<T>(&mut self, result: Result<T, RegistryError>) -> Option<T> {
-        result.map_err(|error| self.failed = Some(error)).ok()
+        result.map_err(|error| self.failed = self.failed.take().or(Some(error))).ok()
     }
 }

@@ -7,13 +7,7 @@ use crate::SignatureKeys;
 
 async fn pulled(registry: &mut Registry, manifest: &str) -> Result<Vec<u8>, RegistryError> {
     let artifact = registry.artifact(manifest).await?;
-    let mut content = Vec::new();
-    let take = |bytes: &[u8]| {
-        content.extend_from_slice(bytes);
-        Ok(())
-    };
-    registry.layer(artifact.component()?, take).await?;
-    Ok(content)
+    registry.layer_content(artifact.component()?).await
 }
 
 #[tokio::test]
@@ -87,7 +81,7 @@ async fn a_registry_that_leads_nowhere_or_refuses_each_token_is_asked_a_few_time
     let refused: Response = ("401 Unauthorized", challenge, Vec::new());
     let token = |length| json!({"token": "t".repeat(length)}).to_string().into_bytes();
     for (answer, token, requests, words) in [
-        (again, token(1), 4, "the registry sends from one server to the next"),
+        (again, token(1), 4, "the registry redirects a request more than 3 times"),
         (refused.clone(), token(1), 3, "the registry refuses the manifest (401 Unauthorized)"),
         (refused, token(65_536), 2, "a token: it has more than 65536 bytes"),
     ] {

@@ -155,9 +155,12 @@ async fn a_list_without_end_is_read_for_32_pages_and_hides_no_signature_on_them(
     let pushed = push(&test, None).await;
     let (key, other) = (TestKey::generate(), TestKey::generate());
     let bundle = attached(&test, BUNDLE, &key.bundle(SIGNED, &pushed.digest));
+    let mut absent = bundle.clone();
+    absent.digest = digest_of(b"absent");
     // The page names itself.
     let path = format!("/v2/team/web/referrers/{}", pushed.digest);
-    test.content.lock().unwrap().referrers.insert(String::new(), page(&[bundle], Some(&path)));
+    let first = page(&[absent, bundle], Some(&path));
+    test.content.lock().unwrap().referrers.insert(String::new(), first);
     let verify = async |key: &TestKey| {
         test.content.lock().unwrap().lists = 0;
         let verified = test.registry().verify(&pushed.digest, &key.keys()).await;
