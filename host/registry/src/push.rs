@@ -109,7 +109,8 @@ impl Prepared {
 }
 
 impl Registry {
-    /// Pushes a component, and attaches a document to it. Its manifest, which is returned, depends on nothing but the component.
+    /// Pushes a component, and attaches a document to it. The descriptor of the component's manifest, which depends on nothing but
+    /// the component.
     ///
     /// # Errors
     /// When a part is too large, or the registry refuses it.

@@ -208,7 +208,8 @@ fn respond(content: &mut Content, storage: &str, request: &Request) -> Response 
             for name in [reference.to_owned(), digest_of(&request.body)] {
                 content.manifests.insert(name, request.body.clone());
             }
-            status("201 Created")
+            let subject = if content.referrers.is_empty() { "" } else { "oci-subject: sha256:0\r\n" };
+            ("201 Created", subject.to_owned(), Vec::new())
         }
         // As some registries answer for a repository that does not exist.
         ("get", Some(("manifests", _))) if content.manifests.is_empty() => status("403 Forbidden"),

@@ -34,6 +34,16 @@ async fn documents_are_attached_beside_those_of_others() {
 }
 
 #[tokio::test]
+async fn a_registry_with_the_referrers_api_gets_no_index() {
+    let test = TestRegistry::start().await;
+    test.content.lock().unwrap().referrers.insert(String::new(), status("200 OK"));
+    let pushed = push_with(&test, SBOM, "{}").await.unwrap();
+    let content = test.content.lock().unwrap();
+    assert_eq!(content.manifests.len(), 2, "those of the component and of the document");
+    assert!(!content.manifests.contains_key(&tag_of(&pushed.digest)));
+}
+
+#[tokio::test]
 async fn what_hosts_do_not_read_is_refused_before_anything_is_uploaded() {
     let test = TestRegistry::start().await;
     let pushed = push(&test, None).await;
