@@ -24,7 +24,7 @@ const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, \
 /// to a multiple of its size; a manifest of a hundred layers has some 20 KiB.
 pub(crate) const MAX_MANIFEST: usize = 256 << 10;
 /// Maximum number of layers of a manifest, and of manifests of an index.
-const MAX_ENTRIES: usize = 512;
+pub(crate) const MAX_ENTRIES: usize = 512;
 
 /// A piece of content in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +65,16 @@ impl Descriptor {
     /// Whether it has a digest that can be checked.
     pub(crate) fn has_digest(&self) -> bool {
         is_digest(&self.digest)
+    }
+
+    /// Checks that it has this number of bytes at most, as it says.
+    pub(crate) fn check_size(&self, most: u64) -> Result<(), RegistryError> {
+        let Self { digest, size, .. } = self;
+        if *size > most {
+            let reason = format!("the layer {digest} has {size} bytes; it may have {most}");
+            return Err(RegistryError::Content(reason));
+        }
+        Ok(())
     }
 
     /// The signature of cosign 2 beside a payload.
@@ -188,18 +198,14 @@ impl Registry {
     /// Hands the content of a layer to `take` piece by piece. It may have 16 MiB.
     ///
     /// # Errors
-    /// When it cannot be fetched, has another size or digest, or `take` refuses it. What was taken until then is not to be used.
+    /// When it cannot be fetched, has another size or digest, or `take` refuses it. Drop what `take` got until then.
     pub async fn layer(
         &mut self,
         layer: &Descriptor,
         mut take: impl FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<(), RegistryError> {
+        layer.check_size(HostClient::MAX_BODY)?;
         let Descriptor { digest, size, .. } = layer;
-        let most = HostClient::MAX_BODY;
-        if *size > most {
-            let reason = format!("the layer {digest} has {size} bytes; it may have {most}");
-            return Err(RegistryError::Content(reason));
-        }
         let what = format!("the layer {digest}");
         let call = Call::new(Method::GET, self.url(&format!("blobs/{digest}"))?);
         let response = self.send(&call).await?;
@@ -220,16 +226,11 @@ impl Registry {
         Ok(())
     }
 
-    /// The whole content of a layer of this size at most.
-    pub(crate) async fn small_layer(
-        &mut self,
-        layer: &Descriptor,
-        most: u64,
-    ) -> Result<Vec<u8>, RegistryError> {
-        if layer.size > most {
-            let reason = format!("the layer {} has {} bytes; it may have {most}", layer.digest, layer.size);
-            return Err(RegistryError::Content(reason));
-        }
+    /// The whole content of a layer, in memory. It may have 16 MiB.
+    ///
+    /// # Errors
+    /// When it cannot be fetched, or has another size or digest.
+    pub async fn layer_content(&mut self, layer: &Descriptor) -> Result<Vec<u8>, RegistryError> {
         let mut content = Vec::new();
         let take = |bytes: &[u8]| {
             content.extend_from_slice(bytes);

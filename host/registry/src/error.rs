@@ -29,7 +29,7 @@ pub enum RegistryError {
         /// Where logins are named.
         login_from: &'static str,
     },
-    /// Another status than success.
+    /// A status other than success.
     #[error("the registry answered {status} for {what}")]
     Status {
         /// What was asked for.
@@ -37,7 +37,7 @@ pub enum RegistryError {
         /// The status.
         status: StatusCode,
     },
-    /// A body that could not be read to its end, or that was not taken.
+    /// A body that could not be read to its end, or that exceeds a bound.
     #[error("{what}: {reason}")]
     Body {
         /// What was read.
@@ -45,7 +45,7 @@ pub enum RegistryError {
         /// Reason.
         reason: String,
     },
-    /// The registry sent something else than what was asked for.
+    /// What the registry has, or what is pushed, cannot be used.
     #[error("{0}")]
     Content(String),
     /// A file or Secret with logins that cannot be used.

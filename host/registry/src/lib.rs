@@ -19,8 +19,10 @@
 mod artifact;
 mod challenge;
 mod error;
+mod link;
 mod login;
 mod push;
+mod referrers;
 mod registry;
 mod signature;
 mod signatures;
@@ -30,6 +32,6 @@ mod tests;
 pub use artifact::{Artifact, Descriptor};
 pub use error::RegistryError;
 pub use login::{DOCKER_CONFIG_KEY, Login};
-pub use push::ComponentWorld;
+pub use push::{ComponentWorld, Document};
 pub use registry::{Registry, RegistryOptions};
 pub use signature::SignatureKeys;

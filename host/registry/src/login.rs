@@ -84,7 +84,7 @@ impl Login {
     }
 }
 
-/// The least is taken, of the names of logins that hold for a repository; none for a name that does not.
+/// The precedence of a login's name for a repository, of which the least is taken; none for a name of other repositories.
 fn precedence<'a>(name: &'a str, repository: &OciRepository) -> Option<(Reverse<usize>, &'a str, bool)> {
     // Some write the registry as a URL.
     let url = name.trim_start_matches("https://").trim_start_matches("http://");

@@ -1,4 +1,7 @@
-//! Pushes a component as the artifact that the CNCF describes for WebAssembly, and attaches documents to it.
+//! Pushes a component as the artifact that the CNCF describes for WebAssembly, and attaches a document to it.
+//!
+//! Invariants: the bounds of everything are checked before anything is uploaded; the size of a manifest depends neither on the
+//! component nor on the document.
 
 use bytes::Bytes;
 use http::Method;
@@ -8,9 +11,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::RegistryError;
-use crate::artifact::{COMPONENT, Descriptor, INDEX, MANIFEST};
+use crate::artifact::{COMPONENT, Descriptor, INDEX, MANIFEST, MAX_ENTRIES, MAX_MANIFEST};
+use crate::referrers::tag_of;
 use crate::registry::{Call, Registry};
-use crate::signatures::tag_of;
 
 /// Type of the configuration of such an artifact.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
@@ -28,114 +31,194 @@ pub struct ComponentWorld {
     pub imports: Vec<String>,
 }
 
-impl Registry {
-    /// Pushes a component. Its manifest, which is returned, depends on nothing but the component.
-    ///
-    /// # Errors
-    /// When it is too large, or the registry refuses a part.
-    pub async fn push(
-        &mut self,
-        component: Bytes,
-        world: &ComponentWorld,
-        tag: Option<&str>,
-    ) -> Result<Descriptor, RegistryError> {
-        let layer = self.upload(COMPONENT, component).await?;
+/// A document to attach to an artifact.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// Its media type: a constant, since it is a part of manifests, whose size is bounded.
+    pub media_type: &'static str,
+    /// Its content.
+    pub content: Bytes,
+}
+
+/// Content that is to be uploaded.
+struct Blob {
+    /// What errors call it.
+    name: &'static str,
+    descriptor: Descriptor,
+    content: Bytes,
+}
+
+impl Blob {
+    fn new(name: &'static str, media_type: &str, content: Bytes) -> Result<Self, RegistryError> {
+        let (size, most) = (content.len() as u64, HostClient::MAX_BODY);
+        if size > most {
+            return Err(RegistryError::Content(format!(
+                "{name} has {size} bytes; what is pushed may have {most}: push a smaller one"
+            )));
+        }
+        Ok(Self { name, descriptor: Descriptor::of(media_type, &content), content })
+    }
+}
+
+/// A manifest and the blobs that it names, of which nothing has been sent.
+struct Prepared {
+    blobs: [Blob; 2],
+    manifest: Bytes,
+    descriptor: Descriptor,
+}
+
+impl Prepared {
+    fn new(blobs: [Blob; 2], manifest: &Value) -> Self {
+        let manifest = Bytes::from(manifest.to_string());
+        let descriptor = Descriptor::of(MANIFEST, &manifest);
+        Self { blobs, manifest, descriptor }
+    }
+
+    /// The artifact of a component.
+    fn component(component: Bytes, world: &ComponentWorld) -> Result<Self, RegistryError> {
+        let layer = Blob::new("the component", COMPONENT, component)?;
         let config = json!({
             // Required; a time would give the same component another digest each time.
             "created": "1970-01-01T00:00:00Z",
             "architecture": "wasm",
             "os": "wasip2",
-            "layerDigests": [layer.digest],
+            "layerDigests": [layer.descriptor.digest],
             "component": world,
         });
-        let config = self.upload(CONFIG, config.to_string().into()).await?;
-        let manifest =
-            json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]});
-        Ok(self.put_manifest(MANIFEST, &manifest, tag).await?.0)
+        let config = Blob::new("the list of imports and exports", CONFIG, config.to_string().into())?;
+        let manifest = json!({
+            "schemaVersion": 2, "mediaType": MANIFEST,
+            "config": config.descriptor, "layers": [layer.descriptor],
+        });
+        Ok(Self::new([layer, config], &manifest))
     }
 
-    /// Attaches a document of a type to an artifact, as a manifest that refers to it.
+    /// The manifest of a document, which refers to an artifact.
+    fn document(document: Document, artifact: &Descriptor) -> Result<Self, RegistryError> {
+        let Document { media_type, content } = document;
+        let layer = Blob::new("the document to attach", media_type, content)?;
+        let config = Blob::new("its configuration", EMPTY.0, Bytes::from_static(EMPTY.1))?;
+        let manifest = json!({
+            "schemaVersion": 2, "mediaType": MANIFEST, "artifactType": media_type,
+            "config": config.descriptor, "layers": [layer.descriptor], "subject": artifact,
+        });
+        let mut prepared = Self::new([layer, config], &manifest);
+        prepared.descriptor.artifact_type = Some(media_type.to_owned());
+        Ok(prepared)
+    }
+}
+
+impl Registry {
+    /// Pushes a component, and attaches a document to it. The descriptor of the component's manifest, which depends on nothing but
+    /// the component.
     ///
     /// # Errors
-    /// When the registry refuses a part.
-    pub async fn attach(
+    /// When a part is too large, or the registry refuses it.
+    pub async fn push(
         &mut self,
-        artifact: &Descriptor,
-        document_type: &str,
-        document: Bytes,
+        component: Bytes,
+        world: &ComponentWorld,
+        tag: Option<&str>,
+        document: Option<Document>,
     ) -> Result<Descriptor, RegistryError> {
-        let layer = self.upload(document_type, document).await?;
-        let config = self.upload(EMPTY.0, Bytes::from_static(EMPTY.1)).await?;
-        let manifest = json!({
-            "schemaVersion": 2, "mediaType": MANIFEST, "artifactType": document_type,
-            "config": config, "layers": [layer], "subject": artifact,
-        });
-        let (mut attached, is_listed) = self.put_manifest(MANIFEST, &manifest, None).await?;
-        attached.artifact_type = Some(document_type.to_owned());
-        if !is_listed {
-            self.list(artifact, &attached).await?;
+        let artifact = Prepared::component(component, world)?;
+        let attached = document.map(|document| Prepared::document(document, &artifact.descriptor));
+        let attached = attached.transpose()?;
+        if let Some(attached) = &attached {
+            match self.index_with(&artifact.descriptor, &attached.descriptor).await {
+                // Some registries answer so for a repository that the push makes. The index is read again after it.
+                Err(RegistryError::Refused { .. } | RegistryError::Status { .. }) => {}
+                checked => drop(checked?),
+            }
         }
-        Ok(attached)
+        self.put(&artifact, tag).await?;
+        if let Some(attached) = &attached
+            && !self.put(attached, None).await?
+            && let Some(index) = self.index_with(&artifact.descriptor, &attached.descriptor).await?
+        {
+            self.put_manifest(INDEX, index, &tag_of(&artifact.descriptor.digest)).await?;
+        }
+        Ok(artifact.descriptor)
     }
 
-    /// Adds a manifest to the index under the artifact's fallback tag, for a registry without the referrers API.
-    async fn list(&mut self, artifact: &Descriptor, attached: &Descriptor) -> Result<(), RegistryError> {
+    /// The index under the artifact's fallback tag, for a registry without the referrers API, with one more manifest; none if it
+    /// has that manifest.
+    async fn index_with(
+        &mut self,
+        artifact: &Descriptor,
+        attached: &Descriptor,
+    ) -> Result<Option<Bytes>, RegistryError> {
         let tag = tag_of(&artifact.digest);
-        let refused = || RegistryError::Content(format!("the tag {tag} is not an index"));
+        let refused = || {
+            RegistryError::Content(format!(
+                "the tag {tag} is not an index of what is attached; remove the tag"
+            ))
+        };
         // Entries of others stay as they are.
         let mut index: Value = match self.tagged(&tag).await? {
             Some(index) => serde_json::from_slice(&index).map_err(|_| refused())?,
             None => json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": []}),
         };
         let manifests = index.get_mut("manifests").and_then(Value::as_array_mut).ok_or_else(refused)?;
-        if manifests.iter().all(|manifest| manifest["digest"] != attached.digest) {
-            manifests.push(json!(attached));
-            self.put_manifest(INDEX, &index, Some(&tag)).await?;
+        if manifests.iter().any(|manifest| manifest["digest"] == attached.digest) {
+            return Ok(None);
         }
-        Ok(())
+        manifests.push(json!(attached));
+        let entries = manifests.len();
+        let text = Bytes::from(index.to_string());
+        let bytes = text.len();
+        if entries > MAX_ENTRIES || bytes > MAX_MANIFEST {
+            return Err(RegistryError::Content(format!(
+                "with this document the index {tag} would have {entries} entries and {bytes} bytes; hosts read {MAX_ENTRIES} and \
+                 {MAX_MANIFEST}: remove what is not needed from the index"
+            )));
+        }
+        Ok(Some(text))
+    }
+
+    /// Uploads what a manifest names, and puts it under a tag, or its digest alone; whether the registry lists it at the manifest
+    /// that it refers to.
+    async fn put(&mut self, prepared: &Prepared, tag: Option<&str>) -> Result<bool, RegistryError> {
+        let Prepared { blobs, manifest, descriptor } = prepared;
+        for blob in blobs {
+            self.upload(blob).await?;
+        }
+        self.put_manifest(MANIFEST, manifest.clone(), tag.unwrap_or(&descriptor.digest)).await
     }
 
     /// Uploads content, unless it is there.
-    async fn upload(&mut self, media_type: &str, content: Bytes) -> Result<Descriptor, RegistryError> {
-        let descriptor = Descriptor::of(media_type, &content);
-        let Descriptor { digest, size, .. } = &descriptor;
-        let most = HostClient::MAX_BODY;
-        if *size > most {
-            return Err(RegistryError::Content(format!(
-                "it has {size} bytes; what is pushed may have {most}"
-            )));
-        }
+    async fn upload(&mut self, blob: &Blob) -> Result<(), RegistryError> {
+        let Blob { name, descriptor: Descriptor { digest, .. }, content } = blob;
         let there = self.send(&Call::new(Method::HEAD, self.url(&format!("blobs/{digest}"))?)).await?;
         if there.status().is_success() {
-            return Ok(descriptor);
+            return Ok(());
         }
+        let what = format!("the upload of {name}");
         let begin = Call::new(Method::POST, self.url("blobs/uploads/")?);
         let begun = self.send(&begin).await?;
-        let begun = self.succeeded(begun, "the upload of a layer")?;
+        let begun = self.succeeded(begun, &what)?;
         let location = begun.headers().get(LOCATION).and_then(|location| location.to_str().ok());
         let location = location.ok_or_else(|| {
-            RegistryError::Content("the registry does not say where a layer is uploaded to".to_owned())
+            RegistryError::Content(format!("{what}: the registry does not say where it goes to"))
         })?;
         let separator = if location.contains('?') { '&' } else { '?' };
         let url = self.resolve(&self.url("")?, &format!("{location}{separator}digest={digest}"))?;
-        let uploaded =
-            self.send(&Call::new(Method::PUT, url).body("application/octet-stream", content)).await?;
-        self.succeeded(uploaded, "the upload of a layer")?;
-        Ok(descriptor)
+        let call = Call::new(Method::PUT, url).body("application/octet-stream", content.clone());
+        let uploaded = self.send(&call).await?;
+        self.succeeded(uploaded, &what)?;
+        Ok(())
     }
 
-    /// Puts a manifest under a tag, or its digest alone; and whether the registry lists it at the manifest that it refers to.
+    /// Puts a manifest under a tag or its digest; whether the registry lists it at the manifest that it refers to.
     async fn put_manifest(
         &mut self,
         media_type: &'static str,
-        manifest: &Value,
-        tag: Option<&str>,
-    ) -> Result<(Descriptor, bool), RegistryError> {
-        let text = Bytes::from(manifest.to_string());
-        let descriptor = Descriptor::of(media_type, &text);
-        let url = self.url(&format!("manifests/{}", tag.unwrap_or(&descriptor.digest)))?;
-        let put = self.send(&Call::new(Method::PUT, url).body(media_type, text)).await?;
+        manifest: Bytes,
+        reference: &str,
+    ) -> Result<bool, RegistryError> {
+        let url = self.url(&format!("manifests/{reference}"))?;
+        let put = self.send(&Call::new(Method::PUT, url).body(media_type, manifest)).await?;
         let put = self.succeeded(put, "the manifest")?;
-        Ok((descriptor, put.headers().contains_key(SUBJECT)))
+        Ok(put.headers().contains_key(SUBJECT))
     }
 }

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use crate::challenge::{Challenge, token};
 use crate::{Login, RegistryError};
 
-/// A registry sends to its storage, which may send to another one.
+/// Maximum number of redirects of a request. A registry redirects to its storage, which may redirect again.
 const MOST_REDIRECTS: usize = 3;
 /// Maximum size in bytes of the answer with a token.
 const MAX_TOKEN: usize = 64 << 10;
@@ -96,15 +96,17 @@ impl Registry {
         parse(&format!("{}/v2/{}/{path}", self.base, self.repository.name()))
     }
 
-    /// Where a URL of a response of `from` leads.
+    /// Where a URL of a response of `from` leads: a whole URL, a path of the same host, or a query of the same path.
     pub(crate) fn resolve(&self, from: &ComponentUrl, location: &str) -> Result<ComponentUrl, RegistryError> {
-        let is_path = location.starts_with('/') && !location.starts_with("//");
-        let url = match is_path {
-            true => {
-                let scheme = if from.is_https() { "https" } else { "http" };
-                parse(&format!("{scheme}://{}{location}", from.authority()))?
-            }
-            false => parse(location)?,
+        let url = if location.starts_with('/') && !location.starts_with("//") {
+            let scheme = if from.is_https() { "https" } else { "http" };
+            parse(&format!("{scheme}://{}{location}", from.authority()))?
+        } else if location.starts_with('?') {
+            let text = from.to_string();
+            let path = text.split('?').next().unwrap_or_default();
+            parse(&format!("{path}{location}"))?
+        } else {
+            parse(location)?
         };
         if self.base.is_https() && !url.is_https() {
             let host = url.authority();
@@ -136,8 +138,8 @@ impl Registry {
             match location.filter(|_| status.is_redirection() && call.method == Method::GET) {
                 None => return Ok(response),
                 Some(_) if redirects == MOST_REDIRECTS => {
-                    let reason = "the registry sends from one server to the next";
-                    return Err(RegistryError::Content(reason.to_owned()));
+                    let reason = format!("the registry redirects a request more than {MOST_REDIRECTS} times");
+                    return Err(RegistryError::Content(reason));
                 }
                 Some(location) => {
                     url = self.resolve(&url, location)?;
@@ -147,6 +149,7 @@ impl Registry {
         }
     }
 
+    /// Sends a request to one host, which has to be one of the list. No redirect is followed.
     async fn exchange(
         &self,
         call: &Call,

@@ -10,12 +10,10 @@
 //! An error of one of these ways does not end the search. It is the result if no signature is accepted, since what could not be
 //! fetched may have been one.
 
-use http::{Method, StatusCode};
-use serde::Deserialize;
-
 use crate::RegistryError;
-use crate::artifact::{Artifact, Descriptor, INDEX, MAX_MANIFEST, check_entries};
-use crate::registry::{Call, Registry, whole};
+use crate::artifact::{Artifact, Descriptor};
+use crate::referrers::{ReferrerPages, tag_of};
+use crate::registry::Registry;
 use crate::signature::SignatureKeys;
 
 /// Attached manifests that are looked at, and signatures of both forms together.
@@ -58,17 +56,8 @@ impl Registry {
 
     /// Whether a bundle refers to the artifact and is accepted.
     async fn bundle(&mut self, search: &mut Search<'_>) -> bool {
-        let referrers = self.referrers(search.digest).await;
-        let mut referrers = search.attempt(referrers).unwrap_or_default();
-        // Other documents may be many. Some registries leave the type out.
-        referrers.sort_by_key(|referrer| match &referrer.artifact_type {
-            Some(kind) if kind.starts_with(BUNDLE) => 0,
-            None => 1,
-            Some(_) => 2,
-        });
-        search.is_cut = referrers.len() > MOST;
-        for referrer in referrers.iter().take(MOST) {
-            let Some(artifact) = search.attempt(self.artifact(&referrer.digest).await) else { continue };
+        for digest in self.attached(search).await {
+            let Some(artifact) = search.attempt(self.artifact(&digest).await) else { continue };
             for layer in artifact.layers().iter().filter(|layer| layer.media_type.starts_with(BUNDLE)) {
                 if !search.count() {
                     return false;
@@ -84,7 +73,36 @@ impl Registry {
         false
     }
 
-    /// Whether a payload lies beside the artifact and is accepted.
+    /// The digests of the attached manifests that are looked at: [`MOST`] of all pages of the list, those with the type of a bundle
+    /// before others.
+    async fn attached(&mut self, search: &mut Search<'_>) -> Vec<String> {
+        let mut pages = ReferrerPages::of(self, search.digest);
+        // Of a page that is read nothing more is kept, however long its texts are.
+        let mut attached: Vec<(u8, String)> = Vec::new();
+        while let Some(page) = pages.next(self).await {
+            for referrer in search.attempt(page).unwrap_or_default() {
+                // Other documents may be many. Some registries leave the type out.
+                let rank = match &referrer.artifact_type {
+                    Some(kind) if kind.starts_with(BUNDLE) => 0,
+                    None => 1,
+                    Some(_) => 2,
+                };
+                attached.push((rank, referrer.digest));
+            }
+            attached.sort_by_key(|(rank, _)| *rank);
+            search.is_cut |= attached.len() > MOST;
+            attached.truncate(MOST);
+        }
+        attached.into_iter().map(|(_, digest)| digest).collect()
+    }
+
+    /// The content of a layer of this size in bytes at most.
+    async fn small_layer(&mut self, layer: &Descriptor, most: u64) -> Result<Vec<u8>, RegistryError> {
+        layer.check_size(most)?;
+        self.layer_content(layer).await
+    }
+
+    /// Whether a payload under the artifact's tag of signatures is accepted.
     async fn payload(&mut self, search: &mut Search<'_>) -> bool {
         let manifest = self.tagged(&format!("{}.sig", tag_of(search.digest))).await;
         let Some(manifest) = search.attempt(manifest).flatten() else { return false };
@@ -103,35 +121,6 @@ impl Registry {
         }
         false
     }
-
-    /// The manifests that refer to the one with this digest, without those of other digests than SHA-256.
-    async fn referrers(&mut self, digest: &str) -> Result<Vec<Descriptor>, RegistryError> {
-        #[derive(Deserialize)]
-        struct Index {
-            #[serde(default)]
-            manifests: Vec<Descriptor>,
-        }
-        let call = Call::new(Method::GET, self.url(&format!("referrers/{digest}"))?).accept(INDEX);
-        let response = self.send(&call).await?;
-        let index = match response.status() {
-            // Registries without this part of the API; they are the index of a tag then.
-            StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::NOT_ACCEPTABLE => {
-                self.tagged(&tag_of(digest)).await?
-            }
-            _ => {
-                let what = "the list of what refers to the artifact";
-                Some(whole(self.succeeded(response, what)?, MAX_MANIFEST, what).await?)
-            }
-        };
-        let index: Option<Index> =
-            index.map(|index| serde_json::from_slice(&index)).transpose().map_err(|_| {
-                RegistryError::Content("the list of what refers to the artifact cannot be read".to_owned())
-            })?;
-        let mut manifests = index.map(|index| index.manifests).unwrap_or_default();
-        check_entries("manifests", &manifests)?;
-        manifests.retain(Descriptor::has_digest);
-        Ok(manifests)
-    }
 }
 
 /// The state of a search.
@@ -142,12 +131,12 @@ struct Search<'a> {
     found: usize,
     /// There is more than what was looked at.
     is_cut: bool,
-    /// Why one of them could not be.
+    /// The first error: what could not be looked at may have been a signature.
     failed: Option<RegistryError>,
 }
 
 impl Search<'_> {
-    /// Counts a signature that is looked at; `false` if it is not to be.
+    /// Counts one more signature; `false` if it is one too many.
     fn count(&mut self) -> bool {
         let may_be = self.found < MOST;
         self.found += usize::from(may_be);
@@ -155,7 +144,7 @@ impl Search<'_> {
         may_be
     }
 
-    /// Whether a signature is accepted. Its check takes a while without a wait, and has a thread for that.
+    /// Whether a signature is accepted. The check needs CPU time, and runs on a thread for blocking work.
     async fn is_accepted(
         &mut self,
         accepts: impl FnOnce(&SignatureKeys, &str) -> bool + Send + 'static,
@@ -167,13 +156,8 @@ impl Search<'_> {
         self.attempt(checked).unwrap_or(false)
     }
 
-    /// The value; an error is remembered, since another signature may do.
+    /// The value; the first error is remembered, since another signature may do.
     fn attempt<T>(&mut self, result: Result<T, RegistryError>) -> Option<T> {
-        result.map_err(|error| self.failed = Some(error)).ok()
+        result.map_err(|error| self.failed = self.failed.take().or(Some(error))).ok()
     }
-}
-
-/// The fallback tag of a digest, for registries without the referrers API.
-pub(crate) fn tag_of(digest: &str) -> String {
-    digest.replace(':', "-")
 }

@@ -52,12 +52,7 @@ impl Pull {
         }
         let artifact = registry.artifact(reference.digest()).await.with_context(of_artifact)?;
         let layer = artifact.component().with_context(of_artifact)?;
-        let mut component = Vec::new();
-        let take = |bytes: &[u8]| {
-            component.extend_from_slice(bytes);
-            Ok(())
-        };
-        registry.layer(layer, take).await.with_context(of_artifact)?;
+        let component = registry.layer_content(layer).await.with_context(of_artifact)?;
         put(&out, &component)?;
         print(&format!("{}: {}, {}\n", out.display(), size(layer.size), layer.digest))
     }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use pilothouse_plugin::OciRepository;
 use pilothouse_plugin::directory::digest_of;
-use pilothouse_registry::ComponentWorld;
+use pilothouse_registry::{ComponentWorld, Document};
 use serde::Deserialize;
 use wasmparser::Parser;
 
@@ -55,9 +55,8 @@ impl Push {
         }
         let sbom = self.sbom.as_ref().map(|file| -> Result<_> {
             let text = read(file)?;
-            let document_type =
-                document_type(&text).with_context(|| format!("--sbom: {}", file.display()))?;
-            Ok((document_type, text))
+            let media_type = document_type(&text).with_context(|| format!("--sbom: {}", file.display()))?;
+            Ok(Document { media_type, content: text.into() })
         });
         let sbom = sbom.transpose()?;
         let Interfaces { exports, imports, .. } = Interfaces::of(&component);
@@ -66,10 +65,7 @@ impl Push {
         let (repository, tag) = self.target;
         let mut registry = self.registry.registry(repository.clone())?;
         let digest = digest_of(&component);
-        let pushed = registry.push(component.into(), &world, tag.as_deref()).await?;
-        if let Some((document_type, text)) = sbom {
-            registry.attach(&pushed, document_type, text.into()).await.context("attaching the SBOM")?;
-        }
+        let pushed = registry.push(component.into(), &world, tag.as_deref(), sbom).await?;
         let reference = repository.at(&pushed.digest).map_err(anyhow::Error::msg)?;
         print(&format!("source:\n  oci: \"{reference}\"\n  digest: \"{digest}\"\n"))
     }

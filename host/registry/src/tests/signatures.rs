@@ -1,0 +1,199 @@
+//! The search for signatures.
+
+use super::*;
+use crate::signature::SIGNED;
+
+/// Type of the bundles of cosign 3.
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+
+/// Puts a manifest with one layer there; its entry in a list of referrers.
+fn attached(test: &TestRegistry, kind: &str, content: &str) -> Descriptor {
+    let mut manifest = test.put_artifact(&json!({"layers": [test.put(kind, content)]}));
+    manifest.artifact_type = Some(kind.to_owned());
+    manifest
+}
+
+/// A page of a list of referrers, with a link to the next one.
+fn page(manifests: &[Descriptor], next: Option<&str>) -> Response {
+    let link = next.map(|next| format!("link: <{next}>; rel=\"next\"\r\n"));
+    ("200 OK", link.unwrap_or_default(), json!({"manifests": manifests}).to_string().into_bytes())
+}
+
+#[tokio::test]
+async fn a_signature_is_found_in_both_forms_and_counts_by_its_key() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let (key, other) = (TestKey::generate(), TestKey::generate());
+    let verify = async |key: &TestKey| test.registry().verify(&pushed.digest, &key.keys()).await;
+    let error = verify(&key).await.unwrap_err().to_string();
+    assert!(error.contains("has no signature; sign it with"), "{error}");
+
+    test.put_signature(&pushed, &key);
+    verify(&key).await.unwrap();
+    let error = verify(&other).await.unwrap_err();
+    assert!(
+        matches!(error, RegistryError::Unsigned(_)) && error.to_string().contains("none of 1 signatures"),
+        "{error}"
+    );
+
+    // As cosign 3 does, beside a document that is no signature.
+    push_with(&test, SBOM, "{}").await.unwrap();
+    push_with(&test, BUNDLE, other.bundle(SIGNED, &pushed.digest)).await.unwrap();
+    verify(&other).await.unwrap();
+    let error = verify(&TestKey::generate()).await.unwrap_err().to_string();
+    assert!(error.contains("none of 2 signatures"), "{error}");
+}
+
+#[tokio::test]
+async fn a_search_looks_at_32_signatures_and_says_that_there_are_more() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let key = TestKey::generate();
+    let put = |key: &TestKey| test.put(BUNDLE, &key.bundle(SIGNED, &pushed.digest));
+    let wrong = put(&TestKey::generate());
+    for (before, is_found) in [(31, true), (32, false)] {
+        let mut layers = vec![wrong.clone(); before];
+        layers.push(put(&key));
+        let manifests: Vec<Descriptor> =
+            layers.chunks(20).map(|layers| test.put_artifact(&json!({"layers": layers}))).collect();
+        test.put_manifest(&tag_of(&pushed.digest), &json!({"manifests": manifests}));
+        let verified = test.registry().verify(&pushed.digest, &key.keys()).await;
+        assert_eq!(verified.is_ok(), is_found, "after {before}: {verified:?}");
+        if let Err(error) = verified {
+            let error = error.to_string();
+            assert!(error.contains("none of 32 signatures") && error.contains("more is attached"), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_referrers_that_fails_hides_no_payload_and_is_the_error_without_one() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let key = TestKey::generate();
+    let verify = async |referrers: Response| {
+        test.content.lock().unwrap().referrers.insert(String::new(), referrers);
+        test.registry().verify(&pushed.digest, &key.keys()).await.map_err(|error| error.to_string())
+    };
+    let long = ("200 OK", String::new(), vec![b' '; 300_000]);
+    let broken = ("200 OK", String::new(), b"{".to_vec());
+    let failures = [
+        (status("503 Service Unavailable"), "answered 503 Service Unavailable"),
+        (status("429 Too Many Requests"), "answered 429 Too Many Requests"),
+        (status("401 Unauthorized"), "refuses the list"),
+        (long, "it has more than 262144 bytes"),
+        (broken, "cannot be read"),
+    ];
+    for (referrers, words) in &failures {
+        let error = verify(referrers.clone()).await.unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+    test.put_signature(&pushed, &key);
+    for (referrers, _) in failures {
+        verify(referrers).await.unwrap();
+    }
+    test.content.lock().unwrap().manifests.retain(|name, _| !name.ends_with(".sig"));
+    let bundle = test.put(BUNDLE, &key.bundle(SIGNED, &pushed.digest));
+    let manifest = test.put_artifact(&json!({"layers": [bundle]}));
+    test.put_manifest(&tag_of(&pushed.digest), &json!({"manifests": [manifest]}));
+    for absent in ["404 Not Found", "400 Bad Request", "406 Not Acceptable"] {
+        verify(status(absent)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn other_documents_hide_no_bundle_and_too_many_are_in_the_error() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let (key, other) = (TestKey::generate(), TestKey::generate());
+    let document = attached(&test, SBOM, "{}");
+    let mut foreign = document.clone();
+    foreign.digest = "sha512:a\nb".to_owned();
+    let mut bundle = attached(&test, BUNDLE, &key.bundle(SIGNED, &pushed.digest));
+    for kind in [Some(BUNDLE), None] {
+        bundle.artifact_type = kind.map(str::to_owned);
+        let mut manifests = vec![document.clone(); 31];
+        manifests.extend([&foreign, &document].map(Descriptor::clone));
+        manifests.push(bundle.clone());
+        test.put_manifest(&tag_of(&pushed.digest), &json!({"manifests": manifests}));
+        test.registry().verify(&pushed.digest, &key.keys()).await.unwrap();
+        let error = test.registry().verify(&pushed.digest, &other.keys()).await.unwrap_err().to_string();
+        assert!(error.contains("none of 1 signatures") && error.contains("more is attached"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_signature_on_a_later_page_of_the_list_is_found_behind_many_documents() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let key = TestKey::generate();
+    let documents = vec![attached(&test, SBOM, "{}"); 40];
+    let bundle = attached(&test, BUNDLE, &key.bundle(SIGNED, &pushed.digest));
+    let path = format!("/v2/team/web/referrers/{}?page=2", pushed.digest);
+    let url = format!("http://{}{path}", test.address);
+    let verify = async |first: Response, second: Response| {
+        let pages = [(String::new(), first), ("page=2".to_owned(), second)];
+        test.content.lock().unwrap().referrers.extend(pages);
+        test.registry().verify(&pushed.digest, &key.keys()).await.map_err(|error| error.to_string())
+    };
+    let second = page(&[bundle], None);
+    let error = verify(page(&documents, None), second.clone()).await.unwrap_err();
+    assert!(error.contains("has no signature"), "no page leads to the second one: {error}");
+    for next in ["?page=2", &path, &url] {
+        verify(page(&documents, Some(next)), second.clone()).await.unwrap();
+    }
+    let (status, link, _) = page(&[], Some("?page=2"));
+    let long = (status, link, vec![b' '; 300_000]);
+    verify(long.clone(), second).await.unwrap();
+    let error = verify(long, page(&documents, None)).await.unwrap_err();
+    assert!(error.contains("it has more than 262144 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_read_for_32_pages_and_hides_no_signature_on_them() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let (key, other) = (TestKey::generate(), TestKey::generate());
+    let bundle = attached(&test, BUNDLE, &key.bundle(SIGNED, &pushed.digest));
+    let mut absent = bundle.clone();
+    absent.digest = digest_of(b"absent");
+    // The page names itself.
+    let path = format!("/v2/team/web/referrers/{}", pushed.digest);
+    let first = page(&[absent, bundle], Some(&path));
+    test.content.lock().unwrap().referrers.insert(String::new(), first);
+    let verify = async |key: &TestKey| {
+        test.content.lock().unwrap().lists = 0;
+        let verified = test.registry().verify(&pushed.digest, &key.keys()).await;
+        assert_eq!(test.content.lock().unwrap().lists, 32);
+        verified.map_err(|error| error.to_string())
+    };
+    verify(&key).await.unwrap();
+    let error = verify(&other).await.unwrap_err();
+    assert!(
+        error.contains("has more than 32 pages") && error.contains("remove what is not needed"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_next_page_that_cannot_be_read_is_the_error_and_hides_no_signature() {
+    let test = TestRegistry::start().await;
+    let pushed = push(&test, None).await;
+    let (key, other) = (TestKey::generate(), TestKey::generate());
+    let bundle = |key: &TestKey| attached(&test, BUNDLE, &key.bundle(SIGNED, &pushed.digest));
+    // The fallback tag is for registries without a list.
+    test.put_manifest(&tag_of(&pushed.digest), &json!({"manifests": [bundle(&other)]}));
+    let elsewhere = format!("http://{}/v2/team/web/referrers", test.storage);
+    let named = format!("on {}, which is another server than the registry", test.storage);
+    for (next, words) in [
+        (elsewhere.as_str(), named.as_str()),
+        ("?page=none", "the registry answered 404 Not Found for the list"),
+        ("page", "the registry named a URL that cannot be used"),
+    ] {
+        let first = page(&[bundle(&key)], Some(next));
+        test.content.lock().unwrap().referrers.insert(String::new(), first);
+        test.registry().verify(&pushed.digest, &key.keys()).await.unwrap();
+        let error = test.registry().verify(&pushed.digest, &other.keys()).await.unwrap_err().to_string();
+        assert!(error.contains(words), "{next}: {error}");
+    }
+}
