@@ -346,7 +346,7 @@ impl ApiCalls {
             if self.election.was_elected() {
                 self.metrics.late_writes.inc();
             }
-            return Err(Refusal::unavailable(self.election.why_not()).into());
+            return Err(Refusal::unavailable(self.election.why_not("writes")).into());
         }
         let of = self.traces.as_ref().and_then(|traces| traces.of_call(call.context.call_id));
         let began = (self.audit.is_some() || of.is_some()).then(Began::now);

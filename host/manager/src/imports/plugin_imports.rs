@@ -415,8 +415,9 @@ impl ClientImports for PluginImports {
 
 impl EventImports for PluginImports {
     fn record_event(&self, context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
-        let is_leader = self.api_calls.election.may_go_on(context.call_id);
-        self.events.record(self.generation, is_leader, &self.api_calls.grants, event).inspect_err(|refusal| {
+        let election = &self.api_calls.election;
+        let not_here = (!election.may_go_on(context.call_id)).then(|| election.why_not("records Events"));
+        self.events.record(self.generation, not_here, &self.api_calls.grants, event).inspect_err(|refusal| {
             if refusal.reason == RefusalReason::Forbidden {
                 self.api_calls.denials.record(Denied::Event, &refusal.message);
             }
