@@ -142,9 +142,8 @@ impl ApiCalls {
     pub(crate) fn call(
         &self,
         mut call: ClientCall,
-        known: impl FnOnce(&Gvk, &ObjectKey) -> Option<String>,
+        known: impl FnOnce(&Gvk, &ObjectKey) -> Option<String> + Send + 'static,
     ) -> ClientFuture {
-        let demanded = self.demand_version(&mut call, known);
         let live = self.clone();
         Box::pin(async move {
             check_options(&call.options, &call.verb)?;
@@ -161,7 +160,10 @@ impl ApiCalls {
                     live.note_read(id, &kind, &options, &answer);
                     Ok(answer)
                 }
-                _ => live.write(resource, call, target, permit, demanded).await,
+                _ => {
+                    let demanded = live.demand_version(&mut call, known);
+                    live.write(resource, call, target, permit, demanded).await
+                }
             }
         })
     }
