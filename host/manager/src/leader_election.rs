@@ -5,8 +5,8 @@
 //! live writes are refused. Changed objects wait in the caches for the begin of the term; keys of deleted objects wait in
 //! `dispatch/tombstones.rs`. A plugin has one term. After a lost term of the host the process ends: a fresh start is the
 //! only way to learn of the requeues that the next leader keeps in its memory. After a term of a shard the plugin is
-//! replaced by another one of the same files, which stands by (`manager/shards.rs`): a fresh start as well. A plugin whose
-//! keys are shared stays, and its keys and calls have terms ([`KeyTerms`]).
+//! replaced by another one of the same files, which stands by (`manager/shards.rs`): a fresh start as well, but for the keys
+//! of deleted objects. A plugin whose keys are shared stays, and its keys and calls have terms ([`KeyTerms`]).
 //!
 //! Invariant: before each call of a plugin the caller asks [`LeaderElection::is_leader`] or [`LeaderElection::enter`], which
 //! read the clock. A process that was stopped and continues after its term begins no call, and sends no write.
