@@ -58,7 +58,11 @@ impl Plugin {
         if let Some(predecessor) = predecessor {
             predecessor.ended().await;
         }
-        worker::drop_keys_of_others(self, keys);
+        // One that was retired meanwhile hands all of its keys over.
+        let _handover = self.handover.lock();
+        if !self.is_stopping() {
+            worker::drop_keys_of_others(self, keys);
+        }
     }
 
     /// Ends the plugin as [`retire`](Self::retire) does, for a successor: its queue keeps the keys that it has, and the listeners
