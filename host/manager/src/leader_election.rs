@@ -5,8 +5,8 @@
 //! live writes are refused. Changed objects wait in the caches for the begin of the term; keys of deleted objects wait in
 //! `dispatch/tombstones.rs`. A plugin has one term. After a lost term of the host the process ends: a fresh start is the
 //! only way to learn of the requeues that the next leader keeps in its memory. After a term of a shard the plugin is
-//! replaced by another one of the same files, which stands by (`manager/shards.rs`): a fresh start as well. A plugin whose
-//! keys are shared stays, and its keys and calls have terms ([`KeyTerms`]).
+//! replaced by another one of the same files, which stands by (`manager/shards.rs`): a fresh start as well, but for the keys
+//! of deleted objects. A plugin whose keys are shared stays, and its keys and calls have terms ([`KeyTerms`]).
 //!
 //! Invariant: before each call of a plugin the caller asks [`LeaderElection::is_leader`] or [`LeaderElection::enter`], which
 //! read the clock. A process that was stopped and continues after its term begins no call, and sends no write.
@@ -255,16 +255,17 @@ impl LeaderElection {
         }
     }
 
-    /// Why no write is sent while this host is not the leader, or has no term of a shard.
-    pub(crate) fn why_not(&self) -> &'static str {
+    /// Why this host does not do what only the leader, or the host that has a shard, `does`: it is not the leader, or has no
+    /// term.
+    pub(crate) fn why_not(&self, does: &str) -> String {
         match self.0.as_ref().map(|elected| &elected.source) {
             None | Some(Source::Lease { .. }) => {
-                "this host is not the leader (--leader-elect): only the leader writes"
+                format!("this host is not the leader (--leader-elect): only the leader {does}")
             }
-            Some(_) => {
+            Some(_) => format!(
                 "this host has no term, or none any more, of the shard of the plugin or of the keys of this call (--shards): \
-                 the host that has the shard writes"
-            }
+                 the host that has the shard {does}"
+            ),
         }
     }
 
@@ -321,7 +322,7 @@ impl LeaderElection {
             if election.was_elected() {
                 metrics.late_writes.inc();
             }
-            Err(election.why_not().to_owned())
+            Err(election.why_not("writes"))
         }))
     }
 
@@ -510,6 +511,26 @@ pub(crate) mod tests {
         assert!(!election.is_leader() && !can_begin(&election).await);
         assert!(!election.is_near_end(0), "there is no term any more");
         assert_eq!(view(&election).role, Role::Lost);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_says_who_does_it_instead_with_one_lease_and_with_shards() {
+        let (of_lease, _) = standby();
+        let host = LeaderElection::sharded(Shards::without_leases("me", 2), Duration::ZERO);
+        let [together, per_namespace] =
+            [KeySharing::Together, KeySharing::PerNamespace].map(|keys| host.of_plugin("p", keys));
+        let why = |election: &LeaderElection| election.why_not("records Events");
+        assert_eq!(
+            why(&of_lease),
+            "this host is not the leader (--leader-elect): only the leader records Events"
+        );
+        for election in [together, per_namespace] {
+            assert!(!election.may_go_on(1));
+            let why = why(&election);
+            assert!(why.contains("no term") && why.contains("the keys of this call (--shards)"), "{why}");
+            assert!(why.ends_with("the host that has the shard records Events"), "{why}");
+            assert!(!why.contains("leader"), "{why}");
+        }
     }
 
     #[tokio::test]

@@ -346,7 +346,7 @@ impl Manager {
                         );
                     }
                     plugins.get(name).into_iter().for_each(Entry::cancel);
-                    plugin.retire();
+                    plugin.retire_for_successor();
                 }
                 let keys = keys.unwrap_or_default();
                 let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, keys, present);
@@ -365,11 +365,12 @@ impl Manager {
     /// Loads the files of one run.
     fn load(&self, files: Files) {
         let cancel = self.0.stopping.child_token();
-        let before = self.find(&files.name).and_then(|plugin| plugin.current());
+        let before = self.find(&files.name).filter(|plugin| !plugin.is_stopping());
+        let last = before.as_ref().and_then(|plugin| plugin.current());
         let plugin = self.plugin(&files.name, Some((&files, &cancel)));
         self.follow(Arc::clone(&plugin), files, cancel);
-        if before.as_ref().is_some_and(|before| !plugin.is_current(before)) {
-            self.keep_informers(before, &plugin);
+        if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, &plugin)) {
+            self.hand_over(&before, last, &plugin);
         }
     }
 

@@ -6,7 +6,8 @@
 //! (`lifecycle/standby.rs`).
 //!
 //! Where hosts share the keys of the plugin, the gate has a part for each shard, which opens and closes with the terms of that
-//! shard. Of other plugins it has one part, which opens once.
+//! shard. Of other plugins it has one part, which opens once. It closes when the plugin gives way to a successor, whose gate
+//! gets its tombstones.
 //!
 //! Invariant: for each changed object, either the part of its key was open and the key was added, or the change was in the cache
 //! before the part opened and a reader of the cache finds it. Both sides take the lock of `closed` in between. A key that
@@ -81,8 +82,6 @@ impl LeadershipGate {
         shards: Option<KeyShards>,
         most: usize,
     ) -> Self {
-        // Another plugin may have had the name.
-        size.set(0);
         let part = |_| GatePart {
             closed: Mutex::new(Some(TombstoneBuffer::new(most))),
             open: AtomicBool::new(false),
@@ -228,6 +227,15 @@ impl LeadershipGate {
         closed.get_or_insert_with(|| TombstoneBuffer::new(self.most));
     }
 
+    /// Passes the tombstones on to the gate of the plugin that takes the place of this one, as deletions of now.
+    pub(crate) fn hand_over(&self, successor: &Self) {
+        for part in &self.parts {
+            let mut tombstones = TombstoneBuffer::new(self.most);
+            self.change(part.still_closed(), |own| std::mem::swap(own, &mut tombstones));
+            tombstones.into_keys().for_each(|(key, reasons)| successor.add_deleted(key, reasons));
+        }
+    }
+
     /// Number of tombstones.
     #[cfg(test)]
     pub(crate) fn tombstones(&self) -> usize {
@@ -244,6 +252,13 @@ impl LeadershipGate {
     pub(crate) fn is_open_for(&self, key: &ObjectKey, only: Option<&BTreeSet<usize>>) -> bool {
         let own = self.number_of(key);
         self.parts[own].is_open() && only.is_none_or(|only| only.contains(&own))
+    }
+}
+
+/// A plugin and its successor have one gauge.
+impl Drop for LeadershipGate {
+    fn drop(&mut self) {
+        self.size.dec_by(signed(*self.kept.get_mut()));
     }
 }
 
@@ -371,6 +386,30 @@ mod tests {
         gate.rotate(0);
         gate.rotate(1);
         assert_eq!((gate.open(0), taken(), gauge.get()), (Some(1), vec![in_a], 0));
+    }
+
+    #[test]
+    fn a_gate_hands_its_tombstones_over_to_a_closed_gate_or_into_the_queue_behind_an_open_one() {
+        let (gate, queue, gauge) = gate();
+        let before = || LeadershipGate::closed(&Arc::from("p"), &Queue::new(), gauge.clone(), None);
+        let first = before();
+        (1..=2).for_each(|n| first.add_deleted(key(n), Reasons::OWNED));
+        gate.add_deleted(key(1), Reasons::DELETED);
+        assert_eq!(gauge.get(), 3);
+        first.hand_over(&gate);
+        assert_eq!((first.tombstones(), gate.tombstones(), gauge.get()), (0, 2, 2));
+        assert_eq!((gate.open(0), queue.len()), (Some(2), 2));
+        let second = before();
+        second.open(0);
+        // Its plugin is replaced.
+        second.close(0);
+        (3..=4).for_each(|n| second.add_deleted(key(n), Reasons::DELETED));
+        second.hand_over(&gate);
+        assert_eq!((queue.len(), gauge.get()), (4, 0));
+        second.add_deleted(key(5), Reasons::DELETED);
+        assert_eq!(gauge.get(), 1);
+        drop(second);
+        assert_eq!(gauge.get(), 0, "what is gone is not counted");
     }
 
     #[test]

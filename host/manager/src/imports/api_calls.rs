@@ -142,9 +142,8 @@ impl ApiCalls {
     pub(crate) fn call(
         &self,
         mut call: ClientCall,
-        known: impl FnOnce(&Gvk, &ObjectKey) -> Option<String>,
+        known: impl FnOnce(&Gvk, &ObjectKey) -> Option<String> + Send + 'static,
     ) -> ClientFuture {
-        let demanded = self.demand_version(&mut call, known);
         let live = self.clone();
         Box::pin(async move {
             check_options(&call.options, &call.verb)?;
@@ -161,7 +160,10 @@ impl ApiCalls {
                     live.note_read(id, &kind, &options, &answer);
                     Ok(answer)
                 }
-                _ => live.write(resource, call, target, permit, demanded).await,
+                _ => {
+                    let demanded = live.demand_version(&mut call, known);
+                    live.write(resource, call, target, permit, demanded).await
+                }
             }
         })
     }
@@ -346,7 +348,7 @@ impl ApiCalls {
             if self.election.was_elected() {
                 self.metrics.late_writes.inc();
             }
-            return Err(Refusal::unavailable(self.election.why_not()).into());
+            return Err(Refusal::unavailable(self.election.why_not("writes")).into());
         }
         let of = self.traces.as_ref().and_then(|traces| traces.of_call(call.context.call_id));
         let began = (self.audit.is_some() || of.is_some()).then(Began::now);

@@ -117,24 +117,23 @@ impl PluginEvents {
         }
     }
 
-    /// Records an event of a guest of this generation, with these grants, on a host that leads or not.
+    /// Records an event of a guest of this generation, with these grants. `not_here` is why another host records Events now, if
+    /// one does.
     ///
     /// # Errors
     /// When nothing may be recorded now, there is no grant for it, it is malformed, or there are too many.
     pub(crate) fn record(
         &self,
         generation: u64,
-        leads: bool,
+        not_here: Option<String>,
         grants: &Grants,
         event: GuestEvent,
     ) -> Result<(), Refusal> {
         // A generation that was replaced may still be in a call; one that does not work yet would speak as the one that does.
-        let checked = if !leads {
-            Err(Refusal::unavailable(
-                "this host is not the leader (--leader-elect): only the leader records Events",
-            ))
-        } else if generation > self.generation.load(Relaxed) {
+        let checked = if generation > self.generation.load(Relaxed) {
             Err(Refusal::unavailable("Events cannot be recorded in describe or before it"))
+        } else if let Some(why) = not_here {
+            Err(Refusal::unavailable(format_args!("the Event is not recorded: {why}")))
         } else {
             self.check(grants, event)
         };

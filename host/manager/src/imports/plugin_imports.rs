@@ -63,7 +63,7 @@ pub(crate) struct PluginImports {
     pub(crate) host_time: HostTime,
     pub(crate) warnings: Arc<Warnings>,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
-    pub(crate) kinds: OnceLock<KindViews>,
+    pub(crate) kinds: Arc<OnceLock<KindViews>>,
 }
 
 /// One kind as this generation may see it.
@@ -195,10 +195,13 @@ impl PluginImports {
     }
 
     /// The version of an object by the caches that this generation reads and its own writes.
-    fn known_version(&self, kind: &Gvk, key: &ObjectKey) -> Option<String> {
-        let leases = &self.kind(kind)?.leases;
-        let mut holding = leases.iter().filter(|lease| lease.id().covers(key));
-        holding.find_map(|lease| self.api_calls.writes.known_version((lease.id(), lease.indexer()), key))
+    fn known_version(&self) -> impl FnOnce(&Gvk, &ObjectKey) -> Option<String> + Send + use<> {
+        let (kinds, writes) = (Arc::clone(&self.kinds), Arc::clone(&self.api_calls.writes));
+        move |kind, key| {
+            let leases = &kinds.get()?.get(kind)?.leases;
+            let mut holding = leases.iter().filter(|lease| lease.id().covers(key));
+            holding.find_map(|lease| writes.known_version((lease.id(), lease.indexer()), key))
+        }
     }
 
     /// Whether the ServiceAccount may watch again all that this generation watches, after changes may have been missed.
@@ -407,7 +410,7 @@ impl ClientImports for PluginImports {
 
     fn client(&self, call: ClientCall) -> ClientFuture {
         match call.cluster.checked_sub(1) {
-            None => self.api_calls.call(call, |kind, key| self.known_version(kind, key)),
+            None => self.api_calls.call(call, self.known_version()),
             Some(place) => self.remote_clusters.call(place, call),
         }
     }
@@ -415,8 +418,9 @@ impl ClientImports for PluginImports {
 
 impl EventImports for PluginImports {
     fn record_event(&self, context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
-        let is_leader = self.api_calls.election.may_go_on(context.call_id);
-        self.events.record(self.generation, is_leader, &self.api_calls.grants, event).inspect_err(|refusal| {
+        let election = &self.api_calls.election;
+        let not_here = (!election.may_go_on(context.call_id)).then(|| election.why_not("records Events"));
+        self.events.record(self.generation, not_here, &self.api_calls.grants, event).inspect_err(|refusal| {
             if refusal.reason == RefusalReason::Forbidden {
                 self.api_calls.denials.record(Denied::Event, &refusal.message);
             }

@@ -186,6 +186,12 @@ impl Feeds {
         self.cancel.cancel();
     }
 
+    /// Ends pumps, and removes their listeners.
+    pub(super) fn stop_handlers(&mut self) {
+        self.cancel.cancel();
+        self.handlers.clear();
+    }
+
     /// All cached objects of the mapped watches, to be reconciled as if they had just been added.
     pub(super) fn backfill(&self, imports: &PluginImports) -> Vec<BackfillPart> {
         self.parts(imports, |_| Some(Reasons::ADDED))

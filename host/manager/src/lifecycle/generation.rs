@@ -136,6 +136,11 @@ impl Generation {
         std::mem::take(&mut *self.feeds.lock()).stop();
     }
 
+    /// Ends feeding handlers: mapped watches are fed on.
+    pub(crate) fn stop_handlers(&self) {
+        self.feeds.lock().stop_handlers();
+    }
+
     /// The handler watches whose failed events wait, and whether any event is to be delivered within this time.
     pub(crate) fn deliveries(&self, time: Duration) -> (usize, bool) {
         self.feeds.lock().deliveries(time)

@@ -9,7 +9,7 @@
 //! answers, and a failure of the host (input and output, time, resources) leads to another try of the whole load.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_cache::{Backoff, SharedInformerFactory};
@@ -435,7 +435,7 @@ impl Loader {
             metric_series: manifest.limits.metric_series,
             host_time: plugin.metrics().host_time.clone(),
             warnings,
-            kinds: OnceLock::new(),
+            kinds: Arc::default(),
         }
     }
 }

@@ -383,16 +383,21 @@ impl Plugin {
     /// Ends the plugin: it begins no new call, and nothing feeds it. Calls in flight go on.
     pub(crate) fn retire(&self) {
         let _handover = self.handover.lock();
-        self.state.retire();
-        self.schedules.set(&[]);
-        self.queue.shut_down();
-        if let Some(generation) = self.current.swap(None) {
+        if let Some(generation) = self.end_calls() {
             generation.stop();
         }
+        self.queue.shut_down();
+    }
+
+    /// Begins no new call; the caller holds `handover`. Returns the last generation.
+    fn end_calls(&self) -> Option<Arc<Generation>> {
+        self.state.retire();
+        self.schedules.set(&[]);
         self.backfill.set_sweeps(Vec::new());
         self.backfill.replace(Vec::new());
         self.instances.retire();
         self.tasks.close();
+        self.current.swap(None)
     }
 
     /// Waits until no call of a removed plugin of the same name is under way: this plugin reconciles the same keys.

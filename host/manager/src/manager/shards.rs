@@ -3,7 +3,8 @@
 //!
 //! Delays, backoff and the content of queues are known to one host alone and are wrong after another one has worked. So a
 //! plugin has one term, as a host without shards has one; the next one begins with a new plugin, which reads everything anew.
-//! Its caches stay filled meanwhile. A plugin whose keys are shared goes on: its other shards have their terms.
+//! Its caches stay filled meanwhile. Keys of objects that are gone are handed over: no cache leads to them, and no other host may
+//! have stood by. A plugin whose keys are shared goes on: its other shards have their terms.
 
 use std::sync::Arc;
 
@@ -55,20 +56,18 @@ impl Manager {
         tokio::join!(join_all(own), join_all(shared), join_all(before));
     }
 
-    /// Retires a plugin, and puts a standby of the same files in its place, unless it is being removed or the host ends. The
-    /// informers of its last generation go on until the new one has its own.
+    /// Retires a plugin, and puts a standby of the same files in its place, unless it is being removed or the host ends.
     fn replace(&self, plugin: &Arc<Plugin>) {
         let cancel = self.0.stopping.child_token();
-        let (generation, is_paused, error) =
-            (plugin.current(), plugin.is_paused(), plugin.status().last_error);
+        let (is_paused, error) = (plugin.is_paused(), plugin.status().last_error);
         // Under one lock: changes of the directory come before it or after it.
         let mut plugins = self.0.plugins.lock();
-        plugin.retire();
         let entry = plugins.get_mut(&**plugin.name()).filter(|entry| Arc::ptr_eq(&entry.plugin, plugin));
         let Some(entry) = entry.filter(|entry| !entry.followed.is_cancelled() && !cancel.is_cancelled())
         else {
-            return;
+            return plugin.retire();
         };
+        let last = plugin.retire_for_successor();
         entry.cancel();
         // Its files say so as well: a change of `spec.keys` makes another plugin.
         let (name, keys) = (plugin.name(), KeySharing::Together);
@@ -84,17 +83,29 @@ impl Manager {
             (None, Some(error)) => next.files_failed(&error),
             (None, None) => {}
         }
-        self.keep_informers(generation, &next);
+        self.hand_over(plugin, last, &next);
     }
 
-    /// Has the informers of the last generation of a plugin go on until the one in its place has its own.
-    pub(super) fn keep_informers(&self, generation: Option<Arc<Generation>>, next: &Arc<Plugin>) {
-        let next = Arc::clone(next);
-        let kept = async move {
-            next.first_load_over().await;
-            drop(generation);
+    /// Has the informers of the last generation of a plugin, and the listeners of its mapped watches, go on until the plugin in
+    /// its place has its own, and hands the keys of objects that are gone over.
+    pub(super) fn hand_over(
+        &self,
+        plugin: &Arc<Plugin>,
+        last: Option<Arc<Generation>>,
+        successor: &Arc<Plugin>,
+    ) {
+        let (this, plugin, mut successor) = (self.clone(), Arc::clone(plugin), Arc::clone(successor));
+        let handing_over = async move {
+            plugin.ended().await;
+            successor.first_load_over().await;
+            // It may have been replaced before it had any.
+            while let Some(newer) = this.find(plugin.name()).filter(|newer| !Arc::ptr_eq(newer, &successor)) {
+                successor = newer;
+                successor.first_load_over().await;
+            }
+            plugin.hand_over_deletions(last.as_deref(), &successor);
         };
-        self.0.tasks.spawn_on(kept, self.work());
+        self.0.tasks.spawn_on(handing_over, self.work());
     }
 }
 

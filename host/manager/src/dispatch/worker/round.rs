@@ -90,7 +90,8 @@ impl Round<'_> {
                 warm.lease(plugin).await;
             }
             if plugin.is_stopping() {
-                return;
+                // For its successor, if there is one; otherwise the queue takes none.
+                return self.give_back(range);
             }
             let part = &self.items[range.clone()];
             let is_current = plugin.is_current(generation);

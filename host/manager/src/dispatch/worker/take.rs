@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_engine::FaultKind;
+use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Verdict;
 use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
@@ -86,7 +87,15 @@ impl KeysInProgress<'_> {
         });
     }
 
-    /// Leaves the keys to other workers.
+    /// Leaves the keys of a plugin without a generation: to its successor if it was retired for one, to nobody otherwise.
+    fn leave(self) {
+        match self.plugin.is_stopping() {
+            true => self.put_back(),
+            false => self.finish(),
+        }
+    }
+
+    /// Leaves the keys to other workers. A queue that is shut takes none.
     fn put_back(self) {
         self.items.iter().for_each(|item| add_again(self.plugin, item));
         self.finish();
@@ -116,7 +125,7 @@ pub(super) async fn take<'a>(
     // Before the generation is looked up: a new one ends the quarantine, and the call is for it.
     let permit = plugin.quarantine_pause(CallKind::Reconcile, || warm.release()).await;
     let Some(mut generation) = working_generation(plugin) else {
-        keys.finish();
+        keys.leave();
         return None;
     };
     if permit.is_probe() {
@@ -125,7 +134,7 @@ pub(super) async fn take<'a>(
         gather(plugin, &generation, size, &mut keys.items).await;
         // Another generation may have taken over meanwhile.
         let Some(current) = plugin.current() else {
-            keys.finish();
+            keys.leave();
             return None;
         };
         generation = current;
@@ -135,7 +144,7 @@ pub(super) async fn take<'a>(
         plugin.start_worker_if_ready();
     }
     let Some(generation) = read_own_writes(plugin, generation).await else {
-        keys.finish();
+        keys.leave();
         return None;
     };
     if !plugin.election().is_leader() {
@@ -152,11 +161,22 @@ pub(crate) fn drop_keys_of_others(plugin: &Plugin, keys: &KeyTerms) {
     // Asked once: this runs under the lock of the queue.
     let held: Vec<usize> = keys.held().collect();
     plugin.queue().expedite_all(|key| !held.contains(&keys.of_keys().of(key.namespace())));
+    drop_ready(plugin, |key| keys.has(key));
+}
+
+/// Drops all keys of the queue of a plugin that was retired for a successor, delayed ones as well.
+pub(crate) fn drop_all_keys(plugin: &Plugin) {
+    plugin.queue().expedite_all(|_| true);
+    drop_ready(plugin, |_| false);
+}
+
+/// Drops the ready keys but for those that stay.
+fn drop_ready(plugin: &Plugin, stays: impl Fn(&ObjectKey) -> bool) {
     // All are taken before one is given back, which may be the first of the queue again.
     let mut own = KeysInProgress { plugin, items: Keys::new() };
     for _ in 0..plugin.queue().len() {
         let Some(mut item) = plugin.queue().try_get() else { break };
-        if keys.has(&item.key) {
+        if stays(&item.key) {
             own.items.push(item);
         } else {
             drop_key(plugin, &mut item);
@@ -165,8 +185,8 @@ pub(crate) fn drop_keys_of_others(plugin: &Plugin, keys: &KeyTerms) {
     own.put_back();
 }
 
-/// Drops a key whose shard this host did not have a moment ago, with its failures. The next term of the shard adds the keys of
-/// all cached objects, and this one again if it has begun meanwhile; of other keys the gate keeps this one.
+/// Drops a key that is in no term of this plugin any more, with its failures. The next term adds the keys of all cached objects,
+/// and this one again if it has begun meanwhile; of other keys the gate keeps this one.
 fn drop_key(plugin: &Plugin, item: &mut Key) {
     if item.payload.are_of_gone() {
         plugin.gate().keep_deleted(item.key.clone(), item.payload);
@@ -204,7 +224,10 @@ async fn gather(plugin: &Plugin, generation: &Generation, size: BatchSize, items
         let next = match plugin.queue().try_get() {
             Some(item) => Some(item),
             None if linger.is_zero() => None,
-            None => tokio::time::timeout_at(until, plugin.queue().get()).await.ok().flatten(),
+            None => {
+                let next = tokio::time::timeout_at(until, plugin.queue().get());
+                plugin.stopping().run_until_cancelled(next).await.and_then(Result::ok).flatten()
+            }
         };
         let Some(item) = next else { break };
         items.push(item);

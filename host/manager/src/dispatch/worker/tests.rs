@@ -468,6 +468,35 @@ async fn a_retired_plugin_ends_its_call_and_begins_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_retired_for_a_successor_keeps_the_keys_of_a_round_that_were_not_called() {
+    let test = TestPlugin::new().await;
+    let permits = Arc::new(Semaphore::new(0));
+    let (component, mut calls) =
+        FakeComponent::new("sha256:b", World::BatchReconciler, json!({"maxBatch": 4}));
+    let held = Arc::clone(&permits);
+    let component = component.script(move |call| {
+        let held = Arc::clone(&held);
+        async move {
+            if call.keys.len() == 4 {
+                return Err(fault(FaultKind::Trap));
+            }
+            held.acquire().await.unwrap().forget();
+            done(&call)
+        }
+    });
+    test.run(component).await;
+    add_many(&test, 5);
+    assert_eq!([calls.next_keys().await.len(), calls.next_keys().await.len()], [4, 2]);
+    test.plugin.retire_for_successor();
+    permits.add_permits(10);
+    test.plugin.ended().await;
+    assert_eq!(calls.so_far().await, [""; 0]);
+    // The second half, and the key that nobody had taken.
+    assert_eq!((test.plugin.metrics().success.get(), test.plugin.queue().len()), (2, 3));
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_that_waited_for_an_instance_makes_no_call_for_a_generation_that_was_replaced_meanwhile() {
     let test = TestPlugin::new().await;
     let (old, mut old_calls) = FakeComponent::new("sha256:old", World::Reconciler, json!({}));

@@ -10,6 +10,9 @@
 //! does not know, as with a write without an answer; those of objects that the plugin does not know, creates among them;
 //! deletes of a collection; subresources other than `status` and `scale`, whose bodies may be anything; and
 //! server-side apply: its conflicts mean other managers, and it is merged with their changes on purpose.
+//!
+//! Called once a write is allowed, before it is handed over to the runtime that sends it: bodies are parsed on the guest's thread,
+//! inside the import, at the cost of the call's CPU budget.
 
 use std::collections::BTreeMap;
 
@@ -33,14 +36,14 @@ const CONFLICT: &str = "the host demanded the version that the plugin has seen: 
 const MOST_OF_PAGE: usize = 32;
 
 impl ApiCalls {
-    /// Makes a write that begins near the end of the term demand the version that `known` has of its object. Whether it now
-    /// does.
+    /// Makes a write that is about to be sent near the end of the term demand the version that `known` has of its object.
+    /// Whether it now does.
     pub(super) fn demand_version(
         &self,
         call: &mut ClientCall,
         known: impl FnOnce(&Gvk, &ObjectKey) -> Option<String>,
     ) -> bool {
-        if !is_write(&call.verb) || !self.election.is_near_end(call.context.call_id) {
+        if !self.election.is_near_end(call.context.call_id) {
             return false;
         }
         self.metrics.near_end_writes.inc();
@@ -132,10 +135,6 @@ pub(super) fn explained(error: Error) -> Error {
         }
         error => error,
     }
-}
-
-fn is_write(verb: &ClientVerb) -> bool {
-    !matches!(verb, ClientVerb::Get(_) | ClientVerb::List | ClientVerb::PodLog(_) | ClientVerb::May { .. })
 }
 
 /// The object that a write changes; none where it may be another than one that is there.

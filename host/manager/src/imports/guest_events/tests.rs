@@ -41,7 +41,7 @@ fn record(events: &PluginEvents, event: GuestEvent) -> Result<(), Refusal> {
 }
 
 fn record_with(events: &PluginEvents, grants: &Grants, event: GuestEvent) -> Result<(), Refusal> {
-    events.record(events.generation.load(Relaxed), true, grants, event)
+    events.record(events.generation.load(Relaxed), None, grants, event)
 }
 
 async fn server() -> (DevServer, Client) {
@@ -139,11 +139,21 @@ async fn only_generations_that_work_or_did_may_record_and_only_where_the_host_le
     let events = plugin();
     let (_server, client) = server().await;
     events.speak_as(2, client, None, 50.0);
-    let outcome = |generation, leads| events.record(generation, leads, &grants(), event("R"));
-    assert!(outcome(2, true).is_ok() && outcome(1, true).is_ok());
-    assert_eq!(outcome(3, true).unwrap_err().reason, RefusalReason::Unavailable);
-    assert_eq!(outcome(2, false).unwrap_err().reason, RefusalReason::Unavailable);
-    assert_eq!((events.counts().recorder.received, events.counts().refused), (2, 2));
+    let outcome = |generation, not_here: Option<&str>| {
+        events.record(generation, not_here.map(str::to_owned), &grants(), event("R"))
+    };
+    assert!(outcome(2, None).is_ok() && outcome(1, None).is_ok());
+    let elsewhere = Some("another host does");
+    for (generation, not_here, message) in [
+        (3, None, "Events cannot be recorded in describe or before it"),
+        // A guest that is described is in no term, which is not why.
+        (3, elsewhere, "Events cannot be recorded in describe or before it"),
+        (2, elsewhere, "the Event is not recorded: another host does"),
+    ] {
+        let refusal = outcome(generation, not_here).unwrap_err();
+        assert_eq!((refusal.reason, &*refusal.message), (RefusalReason::Unavailable, message));
+    }
+    assert_eq!((events.counts().recorder.received, events.counts().refused), (2, 3));
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! The terms of a plugin: what happens when one begins and ends, and while the plugin stands by.
 //!
-//! Most plugins have one term, at whose end they are retired (`manager/shards.rs`). A plugin whose keys are shared has one term
-//! after the other in each shard, and is not retired at their ends.
+//! Most plugins have one term, at whose end they are retired for a successor (`manager/shards.rs`). A plugin whose keys are
+//! shared has one term after the other in each shard, and is not retired at their ends.
 //!
-//! Invariant: the gate of a shard is open only within a term. Both ends are under `handover`: a begin that comes after the end
-//! of its term does nothing.
+//! Invariants: the gate of a shard is open only within a term. Both ends are under `handover`: a begin that comes after the end
+//! of its term does nothing. No end of a term loses the key of an object that is gone, since no pass over the caches finds it
+//! again: the closed gate keeps it, that of the successor where there is one.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ impl Plugin {
     /// that takes over later queues its own keys.
     pub(crate) fn begin_term(self: &Arc<Self>, shard: usize, term: &Leadership) {
         let _handover = self.handover.lock();
-        if term.is_cancelled() {
+        if term.is_cancelled() || self.is_stopping() {
             return;
         }
         let began = Instant::now();
@@ -57,7 +58,36 @@ impl Plugin {
         if let Some(predecessor) = predecessor {
             predecessor.ended().await;
         }
-        worker::drop_keys_of_others(self, keys);
+        // One that was retired meanwhile hands all of its keys over.
+        let _handover = self.handover.lock();
+        if !self.is_stopping() {
+            worker::drop_keys_of_others(self, keys);
+        }
+    }
+
+    /// Ends the plugin as [`retire`](Self::retire) does, for a successor: its queue keeps the keys that it has, and the listeners
+    /// of its mapped watches go on, until [`hand_over_deletions`](Self::hand_over_deletions). Returns the last generation.
+    pub(crate) fn retire_for_successor(&self) -> Option<Arc<Generation>> {
+        let _handover = self.handover.lock();
+        let generation = self.end_calls();
+        self.election.term_shards().for_each(|shard| self.gate.close(shard));
+        if let Some(generation) = &generation {
+            generation.stop_handlers();
+        }
+        generation
+    }
+
+    /// Passes the keys of objects that are gone on to the successor: those that the queue has left, and those whose objects were
+    /// deleted since the plugin was retired. The last call has ended; the listeners of `last`, the last generation, end here.
+    pub(crate) fn hand_over_deletions(&self, last: Option<&Generation>, successor: &Self) {
+        if let Some(generation) = last {
+            // A generation that takes over there has its listeners before these end.
+            let _handover = successor.handover.lock();
+            generation.stop();
+        }
+        worker::drop_all_keys(self);
+        self.gate.hand_over(&successor.gate);
+        self.queue.shut_down();
     }
 
     /// Waits for those that had the name before, if they worked in the terms of a shard that is none of this plugin's.

@@ -252,6 +252,9 @@ async fn a_change_of_how_keys_are_shared_makes_another_plugin_once_the_calls_of_
     before.queue().add(a_key(other, 0));
     calls.next().await;
     before.pause(true);
+    let gone = a_key(own, 1);
+    before.queue().add_with(gone.clone(), Reasons::DELETED, Priority::NORMAL);
+    before.queue().add_with(a_key(own, 0), Reasons::UPDATED, Priority::NORMAL);
 
     change_keys(&host, "together").await;
     let next = current();
@@ -266,10 +269,12 @@ async fn a_change_of_how_keys_are_shared_makes_another_plugin_once_the_calls_of_
     standing_down.await;
     settle().await;
     assert_eq!((host.plugin().state, host.plugin().generation), (PluginState::Paused, 2));
+    assert!(next.queue().has_room_for(&gone, 0) && !next.queue().has_room_for(&a_key(own, 0), 0));
 
     // Its shard moves, and it stands by with the same files.
     shards.cancel_term(own);
     settle().await;
     assert!(next.is_stopping() && current().election().keys().is_none());
     assert_eq!((host.plugin().generation, host.plugin().last_error), (3, None));
+    assert_eq!(current().gate().tombstones(), 1, "the key of the object that is gone");
 }

@@ -4,19 +4,29 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pilothouse_client::{ApiResource, DeleteParams, WriteParams};
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_election::{LeaderElectionConfig, Shards, ShardsConfig};
+use pilothouse_engine::Failure;
+use pilothouse_object::{Gvk, ObjectKey};
+use pilothouse_plugin::World;
+use pilothouse_plugin::directory::Change;
+use pilothouse_workqueue::Priority;
+use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use super::*;
+use crate::dispatch::reasons::Reasons;
 use crate::leader_election::LeaderElection;
 use crate::manager::ManagerOptions;
 use crate::manager::tests::Host;
 use crate::observe::status::PluginState;
 use crate::testing::dev_server::{client, take_shard, until};
-use crate::testing::{FakeComponent, settle};
+use crate::testing::{FakeComponent, done, files, reads, settle};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// A host that shares plugins in one shard, with leases of two seconds.
 async fn host(server: &DevServer) -> (Host, Shards) {
@@ -90,13 +100,104 @@ async fn a_term_that_ends_before_anybody_has_looked_is_ended_as_others_are() {
     host.change_to(b"a").await;
     let first = current(&host);
     // Nothing runs between the two.
-    shards.begin_term(0, Duration::from_secs(3600));
+    shards.begin_term(0, HOUR);
     shards.cancel_term(0);
     settle().await;
     assert!(first.is_stopping() && !Arc::ptr_eq(&first, &current(&host)));
-    shards.begin_term(0, Duration::from_secs(3600));
+    shards.begin_term(0, HOUR);
     settle().await;
     assert!(current(&host).election().is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_objects_that_are_gone_outlive_the_term_wherever_they_are_in_the_queue_and_no_others_do() {
+    let shards = Shards::without_leases("host_1", 1);
+    let host = host_without_leases(&shards).await;
+    let permits = Arc::new(Semaphore::new(0));
+    let (component, mut calls) = FakeComponent::reconciler();
+    let held = Arc::clone(&permits);
+    let component = component.script(move |call| {
+        let held = Arc::clone(&held);
+        async move {
+            held.acquire().await.unwrap().forget();
+            // As a call does whose writes are refused, because the term has ended.
+            let fails = call.reasons == [["deleted"]] && call.keys == ["ns/called"];
+            let refused = || Failure { message: "no term".to_owned(), terminal: false, retry_after: None };
+            if fails { Ok(vec![Err(refused())]) } else { done(&call) }
+        }
+    });
+    host.compiler.add(b"a", component);
+    host.change_to(b"a").await;
+    shards.begin_term(0, HOUR);
+    settle().await;
+    let first = current(&host);
+    let (queue, key) = (first.queue(), |name: &str| format!("ns/{name}").parse::<ObjectKey>().unwrap());
+    queue.add_with(key("called"), Reasons::DELETED, Priority::NORMAL);
+    assert_eq!(calls.next_keys().await, ["ns/called"]);
+    for (name, reasons) in [("ready", Reasons::DELETED), ("cached", Reasons::UPDATED)] {
+        queue.add_with(key(name), reasons, Priority::NORMAL);
+        let (name, reasons) = (format!("{name}-later"), reasons.of_another_try());
+        queue.add_after(key(&name), reasons, Priority::NORMAL, HOUR);
+    }
+
+    shards.cancel_term(0);
+    settle().await;
+    let second = current(&host);
+    assert!(first.is_stopping() && !Arc::ptr_eq(&first, &second));
+    assert_eq!(second.gate().tombstones(), 0, "the last call goes on");
+    permits.add_permits(100);
+    settle().await;
+    assert_eq!((second.queue().len(), second.gate().tombstones()), (0, 3));
+    assert_eq!((first.queue().len(), first.queue().len_delayed(), first.gate().tombstones()), (0, 0, 0));
+    assert_eq!(calls.begun(), [""; 0]);
+    shards.begin_term(0, HOUR);
+    settle().await;
+    let mut keys = calls.begun();
+    keys.sort_unstable();
+    assert_eq!(keys, ["reconcile ns/called", "reconcile ns/ready", "reconcile ns/ready-later"]);
+}
+
+#[tokio::test]
+async fn an_object_that_is_deleted_between_two_terms_of_a_plugin_is_reconciled_in_the_second() {
+    let server = DevServer::start(DevServerOptions::default()).await.unwrap();
+    let client = client(&server).await;
+    let config_maps = ApiResource::new(Gvk::new("", "v1", "ConfigMap"), "configmaps", true);
+    for name in ["a", "b"] {
+        let metadata = json!({"namespace": "default", "name": name});
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).to_string();
+        let params = WriteParams::default();
+        client.create(&config_maps, Some("default"), body.as_bytes(), &params).await.unwrap();
+    }
+    let shards = Shards::without_leases("host_1", 1);
+    let election = LeaderElection::sharded(shards.clone(), Duration::from_secs(5));
+    let options = ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) };
+    let host = Host::of(client.clone(), options, BTreeMap::new()).await;
+    let permits = Arc::new(Semaphore::new(0));
+    let watches = json!({"watches": [{"version": "v1", "kind": "ConfigMap"}]});
+    let (component, mut calls) = FakeComponent::new("sha256:a", World::Reconciler, watches);
+    host.compiler.add(b"a", component.held(&permits));
+    host.apply(Change::Changed(files(b"a", &json!({"permissions": reads(&["default"], &[])})))).await;
+    until("the plugin to run", || host.plugin().state == PluginState::Running).await;
+    shards.begin_term(0, HOUR);
+    let called = calls.next_keys().await.remove(0);
+    let gone = if called == "default/a" { "default/b" } else { "default/a" };
+    let key: ObjectKey = gone.parse().unwrap();
+    let first = current(&host);
+    let generation = first.current().expect("a generation");
+
+    shards.cancel_term(0);
+    until("another plugin", || !Arc::ptr_eq(&first, &current(&host))).await;
+    client.delete(&config_maps, &key, &DeleteParams::default()).await.unwrap();
+    let is_gone = || generation.imports.caches().all(|(_, cache)| cache.get(&key).is_none());
+    until("the deletion in the cache", is_gone).await;
+    let second = current(&host);
+    assert!(second.current().is_none(), "it waits for the last call, and listens to nothing");
+    permits.add_permits(100);
+    until("the second generation", || second.current().is_some()).await;
+    shards.begin_term(0, HOUR);
+    let reconcile = format!("reconcile {gone}");
+    until("the call for the deletion", || calls.begun().contains(&reconcile)).await;
+    server.shutdown().await;
 }
 
 #[tokio::test]

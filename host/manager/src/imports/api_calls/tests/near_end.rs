@@ -42,7 +42,8 @@ async fn writes_near_the_end_of_a_term_demand_the_version_that_the_plugin_knows(
         let kind = Gvk::new("", "v1", "ConfigMap");
         let (options, context) = Default::default();
         let call = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: MAX_BYTES };
-        match plugin.api_calls.call(call, |_, _| known.map(str::to_owned)).await? {
+        let known = known.map(str::to_owned);
+        match plugin.api_calls.call(call, move |_, _| known).await? {
             ClientAnswer::Object(object) => Ok(object.resource_version().to_owned()),
             _ => Ok::<_, ClientError>(String::new()),
         }
@@ -101,6 +102,12 @@ async fn writes_near_the_end_of_a_term_demand_the_version_that_the_plugin_knows(
     let refused = send(ClientVerb::Delete(key()), Some(&first)).await.unwrap_err();
     assert!(refused.message().contains("near its end"), "{}", refused.message());
     send(ClientVerb::Delete(key()), Some(&newest)).await.unwrap();
+    // Those that are refused before they are sent are not counted.
+    let elsewhere = ClientVerb::Delete("elsewhere/x".parse().unwrap());
+    let refused = send(elsewhere, Some(&newest)).await.unwrap_err();
+    assert_eq!(reason(&refused), Some(RefusalReason::Forbidden));
+    let refused = send(ClientVerb::Update(b"no: json".to_vec()), Some(&newest)).await.unwrap_err();
+    assert_eq!(reason(&refused), Some(RefusalReason::Invalid));
     assert_eq!(near_end(), sent + 4);
     plugin.server.shutdown().await;
 }
@@ -119,7 +126,8 @@ async fn a_write_near_the_end_of_the_term_demands_what_its_call_has_read_or_writ
         let context = CallContext { call_id, ..CallContext::default() };
         let kind = Gvk::new("", "v1", "ConfigMap");
         let call = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: MAX_BYTES };
-        plugin.api_calls.call(call, |_, _| Some(created.clone())).await
+        let created = created.clone();
+        plugin.api_calls.call(call, move |_, _| Some(created)).await
     };
     let key = || "default/x0000".parse::<ObjectKey>().unwrap();
     let patch = async |call_id: u64, value: &str| {
