@@ -164,7 +164,7 @@ impl<'a> Event<'a> {
     ///
     /// # Errors
     /// When the manifest does not grant it, the event is malformed, there are more events than `limits.eventQPS` of the
-    /// manifest, or this host is not the leader.
+    /// manifest, or this host is not the leader, or has no shard.
     pub fn record<'b>(&self, ctx: &Context, regarding: impl Into<Regarding<'b>>) -> Result<(), Refusal> {
         let parts = EventParts {
             about: &regarding.into().0,

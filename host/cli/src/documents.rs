@@ -110,7 +110,11 @@ fn the_page_of_commands_has_every_command_and_synopses_have_all_their_flags() {
         for flag in command.get_arguments().filter(|arg| arg.get_long().is_some()) {
             let long = flag.get_long().map(|long| format!("--{long}"));
             let mut forms = long.into_iter().chain(flag.get_short().map(|short| format!("-{short}")));
-            assert!(forms.any(|form| written.remove(&form)), "{name}: {} is not in {synopsis}", flag.get_id());
+            assert!(
+                forms.any(|form| written.remove(&form)),
+                "{name}: {} is not in {synopsis}",
+                flag.get_id()
+            );
         }
         assert!(written.is_empty(), "{name} has no {written:?}");
     }
