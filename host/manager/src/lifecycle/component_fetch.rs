@@ -1,8 +1,8 @@
 //! [`ComponentFetcher`]: gets the component of a Plugin of the cluster into the [`ComponentStore`].
 //!
-//! A ConfigMap or Secret is read as the plugin's ServiceAccount: who may not read the object cannot run what is in it, and the
-//! host needs no right of its own. URLs and registries are asked on the hosts that the operator allows, and on no other. Called by the
-//! loader before each load; a failure leads to another try of the load.
+//! A ConfigMap or Secret is read as the plugin's ServiceAccount: who may not read the object cannot run what is in
+//! it, and the host needs no permission of its own. URLs and registries are asked on the hosts that the operator
+//! allows, and on no other. Called by the loader before each load; a failure leads to another try of the load.
 
 #[cfg(feature = "oci")]
 mod oci;

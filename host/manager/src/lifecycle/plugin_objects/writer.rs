@@ -1,7 +1,8 @@
 //! [`StatusWriter`]: writes the status of the Plugins of the cluster with server-side apply.
 //!
-//! Invariants: only the host that runs a plugin writes its status; one request is under way at a time; a status is written when it says
-//! something else, and at most once in [`SPACING`] for each Plugin. What the cache does not show yet is not written again.
+//! Invariants: only the host that runs a plugin writes its status; one request is under way at a time; a status is
+//! written when it says something else, and at most once in [`SPACING`] for each Plugin. What the cache does not show
+//! yet is not written again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::leader_election::LeaderElection;
 
 /// How often the states of the plugins are looked at. A look costs microseconds for each.
 const LOOK: Duration = Duration::from_secs(1);
-/// Between two writes for one Plugin: a plugin that is quarantined and released all the time costs the API server no more.
+/// Between two writes for one Plugin: one that is quarantined and released all the time costs the API server no more.
 const SPACING: Duration = Duration::from_secs(2);
 /// Between a write that failed and the next try.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
