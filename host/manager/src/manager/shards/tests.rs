@@ -50,7 +50,7 @@ pub(super) fn current(host: &Host) -> Arc<Plugin> {
     host.manager.find("p").expect("a plugin")
 }
 
-/// Whether the informers of the generation that is a plugin's current one now go on later: they are held by the generation.
+/// Whether the informers of the generation that is current now go on later: the generation holds them.
 pub(super) fn informers_of(plugin: &Plugin) -> impl Fn() -> bool + use<> {
     let generation = Arc::downgrade(&plugin.current().expect("a generation"));
     move || generation.strong_count() > 0
