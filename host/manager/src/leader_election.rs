@@ -513,6 +513,33 @@ pub(crate) mod tests {
         assert_eq!(view(&election).role, Role::Lost);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn where_keys_are_shared_the_terms_of_a_call_end_with_the_first_of_them() {
+        let second = Duration::from_secs(1);
+        let shards = Shards::without_leases("me", 3);
+        let election =
+            LeaderElection::sharded(shards.clone(), second).of_plugin("p", KeySharing::PerNamespace);
+        let terms = election.keys().expect("shared keys");
+        let key_of = |shard: usize| {
+            let mut keys = (0..).map(|n| format!("team-{n}/x").parse::<ObjectKey>().unwrap());
+            keys.find(|key| terms.of_keys().of(key.namespace()) == shard).expect("a key")
+        };
+        let keys = [key_of(0), key_of(1), key_of(2)];
+        // Neither the first nor the last of them ends first.
+        for (shard, seconds) in [(0, 3600), (1, 60), (2, 3600)] {
+            shards.begin_term(shard, second * seconds);
+        }
+        terms.call_begins(1, election.enter(&keys).expect("three terms"));
+        terms.call_begins(2, election.enter(&keys[..1]).expect("a term"));
+        let near_end = || [1, 2].map(|call| election.is_near_end(call));
+        let may_go_on = || [1, 2].map(|call| election.may_go_on(call));
+        assert_eq!((near_end(), may_go_on()), ([false, false], [true, true]));
+        tokio::time::advance(second * 61 - shards.near_end()).await;
+        assert_eq!((near_end(), may_go_on()), ([true, false], [true, true]));
+        tokio::time::advance(shards.near_end()).await;
+        assert_eq!((near_end(), may_go_on()), ([false, false], [false, true]), "one of three is over");
+    }
+
     #[tokio::test]
     async fn a_refusal_says_who_does_it_instead_with_one_lease_and_with_shards() {
         let (of_lease, _) = standby();

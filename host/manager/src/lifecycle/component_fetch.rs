@@ -1,8 +1,8 @@
 //! [`ComponentFetcher`]: gets the component of a Plugin of the cluster into the [`ComponentStore`].
 //!
-//! A ConfigMap or Secret is read as the plugin's ServiceAccount: who may not read the object cannot run what is in it, and the
-//! host needs no right of its own. URLs and registries are asked on the hosts that the operator allows, and on no other. Called by the
-//! loader before each load; a failure leads to another try of the load.
+//! A ConfigMap or Secret is read as the plugin's ServiceAccount: who may not read the object cannot run what is in
+//! it, and the host needs no permission of its own. URLs and registries are asked on the hosts that the operator
+//! allows, and on no other. Called by the loader before each load; a failure leads to another try of the load.
 
 #[cfg(feature = "oci")]
 mod oci;
@@ -245,7 +245,6 @@ fn bytes_of(holder: Holder, object: &[u8], key: &str) -> Result<Vec<u8>, String>
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     use pilothouse_plugin::directory::digest_of;
     use pilothouse_plugin::{Ceilings, ComponentHost};
@@ -257,12 +256,45 @@ mod tests {
     use super::*;
     use crate::testing::unreachable_client;
 
-    /// A fetcher without an API server, which may ask this host.
-    pub(super) async fn fetcher(folder: &Path, host: &str) -> ComponentFetcher {
+    /// The options of a host that keeps components in this folder, and may ask this host for them.
+    pub(super) fn options(folder: &Path, host: &str) -> PluginObjectsOptions {
         let hosts = [ComponentHost::parse(host).unwrap()].into_iter().collect();
-        let options = PluginObjectsOptions::new(None, folder.join("components"), hosts);
+        PluginObjectsOptions::new(None, folder.join("components"), hosts)
+    }
+
+    /// A fetcher without an API server.
+    pub(super) async fn fetcher(options: PluginObjectsOptions) -> ComponentFetcher {
         let store = Arc::new(options.open_store().unwrap());
         ComponentFetcher::new(unreachable_client().await, store, options, Handle::current())
+    }
+
+    /// A server of content by path: its URL, and the paths that were asked for.
+    pub(super) async fn serve(
+        content: impl Fn(&str) -> Option<Vec<u8>> + Send + 'static,
+    ) -> (String, Arc<Mutex<Vec<String>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let paths = Arc::<Mutex<Vec<String>>>::default();
+        let asked = Arc::clone(&paths);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                let length = stream.read(&mut request).await.unwrap_or_default();
+                let request = String::from_utf8_lossy(&request[..length]);
+                let path = request.split(' ').nth(1).unwrap_or_default();
+                asked.lock().push(path.to_owned());
+                let (status, body) = match content(path) {
+                    Some(body) => ("200 OK", body),
+                    None => ("404 Not Found", Vec::new()),
+                };
+                let head = format!(
+                    "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                    body.len()
+                );
+                let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
+            }
+        });
+        (url, paths)
     }
 
     /// The files of the Plugin `shop/web` with this source of a component.
@@ -279,22 +311,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_component_that_two_want_at_the_same_time_is_fetched_once() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let host = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&requests);
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                counted.fetch_add(1, Relaxed);
-                let _ = stream.read(&mut [0; 4096]).await;
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nwasm").await;
-            }
-        });
+        let (host, paths) = serve(|_| Some(b"wasm".to_vec())).await;
         let folder = tempfile::tempdir().unwrap();
-        let fetcher = fetcher(folder.path(), &host).await;
+        let fetcher = fetcher(options(folder.path(), &host)).await;
         let files = files(b"wasm", json!({"url": format!("{host}/web.wasm")}));
         let fetched = tokio::join!(fetcher.fetch(&files), fetcher.fetch(&files));
-        assert_eq!((fetched, requests.load(Relaxed)), ((Ok(()), Ok(())), 1));
+        assert_eq!((fetched, paths.lock().len()), ((Ok(()), Ok(())), 1));
         assert!(fetcher.store.has("shop", &files.digest));
         let again = fetcher.turn("shop", "sha256:other");
         assert_eq!(fetcher.fetches.lock().len(), 1, "those that are over are forgotten");

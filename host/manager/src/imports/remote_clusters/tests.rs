@@ -1,5 +1,6 @@
 //! Live calls to remote clusters, on two development servers.
 
+use pilothouse_client::{Error, WriteParams};
 use pilothouse_engine::{CallContext, CallOptions, ClientAnswer, ClientError, ClientVerb, RefusalReason};
 use pilothouse_object::Gvk;
 use serde_json::{Value, json};
@@ -123,6 +124,12 @@ async fn a_host_that_does_not_lead_writes_nothing_there_either() {
     let servers = Servers { home, east };
     let (remote, _) = servers.remote(&creates(&["east"]));
     refused(call(&remote, 1, create()).await, RefusalReason::Unavailable, &["not the leader"]);
+    // The client asks last, for what has waited since the first look.
+    let ApiCalls { client, .. } = remote.clusters[0].calls.as_ref().unwrap();
+    let resource = client.discover_charged(&Gvk::new("", "v1", "ConfigMap")).await.unwrap();
+    let ClientVerb::Create(body) = create() else { panic!("no create") };
+    let sent = client.create(&resource, Some("default"), &body, &WriteParams::default()).await;
+    assert!(matches!(sent, Err(Error::Transport { unsent: true, .. })), "{sent:?}");
     begin.await;
     call(&remote, 1, create()).await.unwrap();
     servers.shutdown().await;

@@ -99,15 +99,29 @@ impl ComponentFetcher {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+    use std::path::Path;
+
+    use pilothouse_plugin::directory::digest_of;
     use serde_json::json;
 
-    use super::super::tests::{fetcher, files};
+    use super::super::tests::{fetcher, files, options, serve};
     use super::*;
+    use crate::lifecycle::plugin_objects::PluginObjectsOptions;
+
+    fn policy(required: bool) -> SignaturePolicy {
+        SignaturePolicy { keys: SignatureKeys::default(), required }
+    }
+
+    /// The fetcher of a host with this policy.
+    async fn fetcher_of(signatures: Option<SignaturePolicy>, folder: &Path, host: &str) -> ComponentFetcher {
+        fetcher(PluginObjectsOptions { signatures, ..options(folder, host) }).await
+    }
 
     #[tokio::test]
     async fn a_login_is_one_of_the_objects_that_are_read_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        let fetcher = fetcher(folder.path(), "r.example").await;
+        let fetcher = fetcher_of(None, folder.path(), "r.example").await;
         let artifact = format!("oci://r.example/web@sha256:{:064}", 0);
         let files = files(b"wasm", json!({"oci": artifact, "pullSecret": "login"}));
         // No object is read any more.
@@ -118,11 +132,61 @@ mod tests {
 
     #[test]
     fn a_component_without_signature_is_refused_or_runs_as_the_policy_says() {
-        let policy = |required| SignaturePolicy { keys: SignatureKeys::default(), required };
         let error = policy(true).check_other("shop/web").unwrap_err();
         assert!(error.contains("--signatures=require") && error.contains("`pilothouse push`"), "{error}");
         assert_eq!(policy(false).check_other("shop/web"), Ok(()));
         let error = policy(true).unsigned("shop/web", "no\nforged").unwrap_err();
         assert!(error.ends_with(": no\\nforged"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_host_that_requires_signatures_fetches_nothing_that_can_have_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let (url, paths) = serve(|_| Some(b"wasm".to_vec())).await;
+        let fetcher = fetcher_of(Some(policy(true)), folder.path(), &url).await;
+        let entry = json!({"name": "web", "key": "web.wasm"});
+        for source in
+            [json!({"configMap": entry}), json!({"secret": entry}), json!({"url": format!("{url}/web.wasm")})]
+        {
+            let error = fetcher.fetch(&files(b"wasm", source.clone())).await.unwrap_err();
+            assert!(error.contains("--signatures=require"), "{source}: {error}");
+        }
+        assert_eq!(*paths.lock(), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn what_a_host_has_fetched_without_a_signature_does_not_run_once_signatures_are_required() {
+        let folder = tempfile::tempdir().unwrap();
+        let (url, paths) = serve(|_| Some(b"wasm".to_vec())).await;
+        let files = files(b"wasm", json!({"url": format!("{url}/web.wasm")}));
+        let fetch = async |signatures| fetcher_of(signatures, folder.path(), &url).await.fetch(&files).await;
+        assert_eq!(fetch(Some(policy(false))).await, Ok(()));
+        let error = fetch(Some(policy(true))).await.unwrap_err();
+        assert!(error.contains("--signatures=require"), "{error}");
+        // It is there all the same, for hosts that do not require any.
+        assert_eq!((fetch(None).await, paths.lock().len()), (Ok(()), 1));
+    }
+
+    #[tokio::test]
+    async fn a_host_without_a_policy_runs_what_nobody_signed_and_asks_for_no_signature() {
+        let digest = digest_of(b"wasm");
+        let layer = json!({"mediaType": "application/wasm", "digest": digest, "size": 4});
+        let manifest = json!({"schemaVersion": 2, "layers": [layer]}).to_string().into_bytes();
+        let artifact = digest_of(&manifest);
+        let component = [format!("/v2/web/manifests/{artifact}"), format!("/v2/web/blobs/{digest}")];
+        let content: HashMap<_, _> =
+            component.clone().into_iter().zip([manifest, b"wasm".to_vec()]).collect();
+        let (url, paths) = serve(move |path| content.get(path).cloned()).await;
+        let host = url.trim_start_matches("http://");
+        let files = files(b"wasm", json!({"oci": format!("oci://{host}/web@{artifact}")}));
+        for signatures in [None, Some(policy(false)), Some(policy(true))] {
+            let folder = tempfile::tempdir().unwrap();
+            let fetcher = fetcher_of(signatures.clone(), folder.path(), &url).await;
+            let fetched = fetcher.fetch(&files).await;
+            let refused = signatures.as_ref().is_some_and(|policy| policy.required);
+            assert_eq!(fetched.is_err(), refused, "{signatures:?}: {fetched:?}");
+            let asked = std::mem::take(&mut *paths.lock());
+            assert_eq!(asked == component, signatures.is_none(), "{signatures:?}: {asked:?}");
+        }
     }
 }

@@ -6,8 +6,9 @@
 //!                    └── status.rs, writer.rs ◄── admissions ◄──────┘
 //! ```
 //!
-//! Invariants: a Plugin is reported when its `metadata` and `spec` say something else than before, and not for a change of its
-//! status; one that is refused leaves the version before in place, unless that was another object of the name. The component is fetched by the load, not here.
+//! Invariants: a Plugin is reported when its `metadata` and `spec` say something else than before, and not for a
+//! change of its status; one that is refused leaves the version before in place, unless that was another object of
+//! the name. The component is fetched by the load, not here.
 
 pub(crate) mod status;
 pub(crate) mod writer;

@@ -1,7 +1,8 @@
 //! [`StatusWriter`]: writes the status of the Plugins of the cluster with server-side apply.
 //!
-//! Invariants: only the host that runs a plugin writes its status; one request is under way at a time; a status is written when it says
-//! something else, and at most once in [`SPACING`] for each Plugin. What the cache does not show yet is not written again.
+//! Invariants: only the host that runs a plugin writes its status; one request is under way at a time; a status is
+//! written when it says something else, and at most once in [`SPACING`] for each Plugin. What the cache does not show
+//! yet is not written again, and what has changed since it was looked at is not written to.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::leader_election::LeaderElection;
 
 /// How often the states of the plugins are looked at. A look costs microseconds for each.
 const LOOK: Duration = Duration::from_secs(1);
-/// Between two writes for one Plugin: a plugin that is quarantined and released all the time costs the API server no more.
+/// Between two writes for one Plugin: one that is quarantined and released all the time costs the API server no more.
 const SPACING: Duration = Duration::from_secs(2);
 /// Between a write that failed and the next try.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
@@ -35,11 +36,11 @@ struct Written {
 
 /// What takes statuses: the API server.
 pub(crate) trait StatusSink: Send + Sync {
-    /// Applies the status of the Plugin with this UID.
+    /// Applies the status of the Plugin at this resource version; a conflict if it has another one by now.
     fn apply(
         &self,
         key: &ObjectKey,
-        uid: &str,
+        version: &str,
         status: &Value,
     ) -> impl Future<Output = pilothouse_client::Result<()>> + Send;
 }
@@ -88,11 +89,10 @@ impl<S: StatusSink> StatusWriter<S> {
             if !self.election.has(name) {
                 continue;
             }
-            let last = match self.sink.apply(&key, object.uid(), &status).await {
-                Ok(()) => Written { based_on: version, not_before: Instant::now() + SPACING },
-                Err(error) => {
-                    // It is deleted, or another one of its name was made: the cache shows it soon.
-                    if !error.is_not_found() && !error.is_conflict() {
+            let last = match self.sink.apply(&key, &version, &status).await {
+                Err(error) if !error.is_conflict() => {
+                    // It is deleted: the cache shows it soon.
+                    if !error.is_not_found() {
                         tracing::warn!(
                             event = "plugin_status_not_written",
                             plugin = name,
@@ -101,6 +101,8 @@ impl<S: StatusSink> StatusWriter<S> {
                     }
                     Written { based_on: String::new(), not_before: Instant::now() + AFTER_FAILURE }
                 }
+                // After a conflict there is another version, or another Plugin of the name, which the cache shows soon.
+                Ok(()) | Err(_) => Written { based_on: version, not_before: Instant::now() + SPACING },
             };
             written.insert(name.clone(), last);
         }
@@ -109,13 +111,13 @@ impl<S: StatusSink> StatusWriter<S> {
 }
 
 impl StatusSink for Client {
-    async fn apply(&self, key: &ObjectKey, uid: &str, status: &Value) -> pilothouse_client::Result<()> {
+    async fn apply(&self, key: &ObjectKey, version: &str, status: &Value) -> pilothouse_client::Result<()> {
         let resource = plugins();
-        // With the UID it is a conflict where another Plugin of the name was made meanwhile.
+        // With the version: of the metadata that comes with a status, API servers do not compare the UID.
         let body = json!({
             "apiVersion": "pilothouse.dev/v1alpha1",
             "kind": "Plugin",
-            "metadata": {"namespace": key.namespace(), "name": key.name(), "uid": uid},
+            "metadata": {"namespace": key.namespace(), "name": key.name(), "resourceVersion": version},
             "status": status,
         });
         let body = body.to_string();

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use super::tests::{host_of, host_without_leases};
+use super::tests::{current, host_of, host_without_leases, informers_of};
 use super::*;
 use crate::dispatch::reasons::Reasons;
 use crate::manager::tests::Host;
@@ -242,8 +242,7 @@ async fn a_change_of_how_keys_are_shared_makes_another_plugin_once_the_calls_of_
     assert_eq!((host.plugin().state, host.plugin().key_shards), (PluginState::Failed, None));
     change_keys(&host, "perNamespace").await;
     assert_eq!((host.plugin().state, host.plugin().key_shards), (PluginState::Running, Some(vec![])));
-    let current = || host.manager.find("p").expect("a plugin");
-    let before = current();
+    let before = current(&host);
     // The plugin as a whole is in one shard; the call is in the other one.
     let [own, other] = if shards.shard_of("p") == 0 { [0, 1] } else { [1, 0] };
     let hour = Duration::from_secs(3600);
@@ -257,7 +256,7 @@ async fn a_change_of_how_keys_are_shared_makes_another_plugin_once_the_calls_of_
     before.queue().add_with(a_key(own, 0), Reasons::UPDATED, Priority::NORMAL);
 
     change_keys(&host, "together").await;
-    let next = current();
+    let next = current(&host);
     assert!(before.is_stopping() && !Arc::ptr_eq(&before, &next));
     assert!(next.is_paused() && next.election().keys().is_none() && next.election().is_leader());
     assert_eq!(host.plugin().generation, 0, "the last call goes on");
@@ -274,7 +273,23 @@ async fn a_change_of_how_keys_are_shared_makes_another_plugin_once_the_calls_of_
     // Its shard moves, and it stands by with the same files.
     shards.cancel_term(own);
     settle().await;
-    assert!(next.is_stopping() && current().election().keys().is_none());
+    assert!(next.is_stopping() && current(&host).election().keys().is_none());
     assert_eq!((host.plugin().generation, host.plugin().last_error), (3, None));
     assert_eq!(current().gate().tombstones(), 1, "the key of the object that is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_informers_go_on_over_a_change_of_how_keys_are_shared() {
+    let host = host_without_leases(&Shards::without_leases("one_1", 2)).await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    change_keys(&host, "perNamespace").await;
+    let before = current(&host);
+    let goes_on = informers_of(&before);
+    let call = before.spawn(std::future::pending::<()>());
+    change_keys(&host, "together").await;
+    assert!(before.is_stopping() && current(&host).current().is_none(), "the next one waits for the call");
+    assert!(goes_on());
+    call.abort();
+    settle().await;
+    assert!(current(&host).current().is_some() && !goes_on());
 }

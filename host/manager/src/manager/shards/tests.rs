@@ -56,8 +56,14 @@ pub(super) async fn host_without_leases(shards: &Shards) -> Host {
     Host::with(ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) }).await
 }
 
-fn current(host: &Host) -> Arc<Plugin> {
+pub(super) fn current(host: &Host) -> Arc<Plugin> {
     host.manager.find("p").expect("a plugin")
+}
+
+/// Whether the informers of the generation that is current now go on later: the generation holds them.
+pub(super) fn informers_of(plugin: &Plugin) -> impl Fn() -> bool + use<> {
+    let generation = Arc::downgrade(&plugin.current().expect("a generation"));
+    move || generation.strong_count() > 0
 }
 
 #[tokio::test]
@@ -198,6 +204,26 @@ async fn an_object_that_is_deleted_between_two_terms_of_a_plugin_is_reconciled_i
     let reconcile = format!("reconcile {gone}");
     until("the call for the deletion", || calls.begun().contains(&reconcile)).await;
     server.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_informers_of_a_plugin_whose_term_ends_go_on_until_the_next_one_has_its_own() {
+    let shards = Shards::without_leases("host_1", 1);
+    let host = host_without_leases(&shards).await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    host.change_to(b"a").await;
+    shards.begin_term(0, HOUR);
+    settle().await;
+    let first = current(&host);
+    let goes_on = informers_of(&first);
+    let call = first.spawn(std::future::pending::<()>());
+    shards.cancel_term(0);
+    settle().await;
+    assert!(first.is_stopping() && current(&host).current().is_none(), "the next one waits for the call");
+    assert!(goes_on());
+    call.abort();
+    settle().await;
+    assert!(current(&host).current().is_some() && !goes_on());
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use super::simulation::{DEADLINE, JOIN, LEASE, RETRY, Server};
 use crate::lock::Stored;
 use crate::record::LeaderElectionRecord;
 use crate::shards::lease::{HostState, ShardLease};
-use crate::shards::names::{LeaseNames, weight};
+use crate::shards::names::{LeaseNames, group_holder, weight};
 
 const ZERO: Duration = Duration::ZERO;
 const SECOND: Duration = Duration::from_secs(1);
@@ -80,6 +80,12 @@ impl Host {
         let stored = Stored { record, ..Stored::default() };
         let lease = self.server.put(ShardLease { name, state: HostState::Ready, stored });
         self.machine.changed(now, lease);
+    }
+
+    /// Another deletes a Lease, and the watch shows it at once.
+    fn delete(&mut self, now: Duration, name: &str) {
+        self.server.delete(name);
+        self.machine.deleted(now, name, self.server.version);
     }
 }
 
@@ -181,4 +187,23 @@ fn a_holder_is_at_work_on_a_shard_from_when_it_has_it() {
     assert_eq!(at_work(&host), None, "the renewal before was without the shard");
     host.write(SECOND * 5, names.host("b_2"), "b_2");
     assert_eq!(at_work(&host), Some(SECOND * 4));
+}
+
+#[test]
+fn a_deleted_group_lease_of_hosts_with_another_number_of_shards_is_taken_after_the_time_of_a_lease() {
+    let mut host = Host::new();
+    let names = LeaseNames::new("hosts");
+    // For an hour, which does not count: they keep it for good.
+    host.write(ZERO, names.group().to_owned(), &group_holder(2));
+    host.settle(ZERO);
+    host.delete(SECOND, names.group());
+    let mut now = SECOND;
+    while now < SECOND + LEASE {
+        host.settle(now);
+        assert!(host.server.get(names.group()).is_none(), "taken at {now:?}");
+        now += RETRY;
+    }
+    let effects = host.settle(SECOND + LEASE);
+    assert!(begins(&effects), "{effects:?}");
+    assert_eq!(host.server.get(names.group()).map(ShardLease::holder), Some(&*group_holder(1)));
 }

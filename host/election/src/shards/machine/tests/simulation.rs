@@ -48,7 +48,7 @@ impl Random {
 #[derive(Default)]
 pub(super) struct Server {
     leases: BTreeMap<String, ShardLease>,
-    version: u64,
+    pub(super) version: u64,
     log: Vec<(u64, String, Option<ShardLease>)>,
     pub(super) writes: u64,
 }

@@ -147,9 +147,13 @@ async fn no_call_begins_and_none_writes_after_the_deadline_of_the_shard_of_its_k
     keys.call_begins(2, election.enter([&b]).expect("a term"));
     let may_write = |call| election.of_call(call).expect("a call").is_leader();
     assert!(may_write(1) && may_write(2) && !may_write(3));
+    keys.call_begins(3, election.enter([&a, &b]).expect("two terms"));
+    assert!(may_write(3));
     // Nothing of the host runs for the term of `a` to end.
     sleep(SECOND * 9).await;
     assert!(!may_write(1) && may_write(2) && !election.is_leader_of(&a) && election.is_leader_of(&b));
+    assert!(!may_write(3), "one of its terms is over");
+    keys.call_ended(3);
     assert!(election.enter([&a]).is_none() && election.enter([&a, &b]).is_none());
     // The call adds its own key as before: in contract 0.1 a refusal is a fault.
     assert!(keys.is_own(&a));

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pilothouse_cache::testing::errors::internal;
-use pilothouse_client::Result;
+use pilothouse_cache::testing::errors::{self, internal};
+use pilothouse_client::{DeleteParams, Result};
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_election::{LeaderElectionConfig, Shards, ShardsConfig};
+use pilothouse_testkit::paths::repository;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
@@ -19,6 +20,8 @@ use crate::testing::settle;
 /// Notes writes, and answers them.
 struct FakeSink {
     writes: Mutex<Vec<(String, Instant)>>,
+    /// The versions that they were made for.
+    versions: Mutex<Vec<String>>,
     answer: Box<Answer>,
 }
 
@@ -26,7 +29,7 @@ type Answer = dyn Fn(&ObjectKey, &Value) -> Result<()> + Send + Sync;
 
 impl FakeSink {
     fn new(answer: impl Fn(&ObjectKey, &Value) -> Result<()> + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { writes: Mutex::default(), answer: Box::new(answer) })
+        Arc::new(Self { writes: Mutex::default(), versions: Mutex::default(), answer: Box::new(answer) })
     }
 
     /// The names of the Plugins that were written, in order.
@@ -41,8 +44,9 @@ impl FakeSink {
 }
 
 impl StatusSink for Arc<FakeSink> {
-    async fn apply(&self, key: &ObjectKey, _: &str, status: &Value) -> Result<()> {
+    async fn apply(&self, key: &ObjectKey, version: &str, status: &Value) -> Result<()> {
         self.writes.lock().push((key.to_string(), Instant::now()));
+        self.versions.lock().push(version.to_owned());
         (self.answer)(key, status)
     }
 }
@@ -112,6 +116,45 @@ async fn a_refused_write_is_tried_again_after_a_while() {
     sleep(AFTER_FAILURE * 10).await;
     let gaps = sink.gaps();
     assert!(gaps.len() == 2 && gaps.iter().all(|gap| *gap >= AFTER_FAILURE), "{gaps:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_conflict_a_status_is_written_when_the_cache_shows_another_version() {
+    let cluster = cluster().await;
+    let first = cluster.server.version();
+    let sink = FakeSink::new(|_, _| Err(errors::status(409, "Conflict", "another version")));
+    tokio::spawn(writer(&cluster, &sink, LeaderElection::disabled()).run(|_| view(false)));
+    sleep(AFTER_FAILURE * 10).await;
+    assert_eq!(sink.names(), ["a/p"]);
+    let second = cluster.server.update("a/p", plugin("a", 5, 1, &Value::Null));
+    sleep(SPACING).await;
+    assert_eq!(*sink.versions.lock(), [first.as_str(), second.resource_version()]);
+}
+
+#[tokio::test]
+async fn the_status_of_a_version_that_is_gone_is_a_conflict_also_if_another_plugin_has_the_name() {
+    let server = DevServer::start(DevServerOptions::default()).await.unwrap();
+    server.seed(&repository().join("host/cli/src/crd/plugins.yaml")).unwrap();
+    let (client, key) = (client(&server).await, "default/p".parse::<ObjectKey>().unwrap());
+    let create = async || {
+        let mut body = plugin("default", 5, 1, &json!({}));
+        body["apiVersion"] = json!("pilothouse.dev/v1alpha1");
+        body["kind"] = json!("Plugin");
+        body["metadata"]["name"] = json!(key.name());
+        let body = body.to_string().into_bytes();
+        let made = client.create(&plugins(), key.namespace(), &body, &WriteParams::default()).await.unwrap();
+        made.resource_version().to_owned()
+    };
+    let first = create().await;
+    client.delete(&plugins(), &key, &DeleteParams::default()).await.unwrap();
+    let second = create().await;
+    let status = json!({"observedGeneration": 1});
+    let refused = client.apply(&key, &first, &status).await.unwrap_err();
+    assert!(refused.is_conflict(), "{refused}");
+    client.apply(&key, &second, &status).await.unwrap();
+    let written = client.get(&plugins(), &key, None).await.unwrap();
+    assert_eq!(status_of(&written), status);
+    server.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
