@@ -275,7 +275,7 @@ async fn a_change_of_how_keys_are_shared_makes_another_plugin_once_the_calls_of_
     settle().await;
     assert!(next.is_stopping() && current(&host).election().keys().is_none());
     assert_eq!((host.plugin().generation, host.plugin().last_error), (3, None));
-    assert_eq!(current().gate().tombstones(), 1, "the key of the object that is gone");
+    assert_eq!(current(&host).gate().tombstones(), 1, "the key of the object that is gone");
 }
 
 #[tokio::test(start_paused = true)]
