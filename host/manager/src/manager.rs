@@ -142,7 +142,7 @@ impl Manager {
         metrics: Metrics,
         threads: PluginThreads,
     ) -> Result<Self, StartError> {
-        let ceilings = options.limits.ceilings.clone();
+        let (ceilings, allowed) = (options.limits.ceilings.clone(), options.allowed.clone());
         let watched = |path| Directory::within(path, options.directory, ceilings.clone());
         let mut directory = options.plugins.clone().map(watched).transpose()?;
         let (mut objects, mut store) = (None, None);
@@ -153,6 +153,7 @@ impl Manager {
                 &clusters.home.factory,
                 options.namespaces.as_ref(),
                 ceilings,
+                allowed,
                 components,
             )?);
         }

@@ -21,7 +21,7 @@ use pilothouse_cache::{CacheError, InformerLease, Listener, Registration, Shared
 use pilothouse_client::ApiResource;
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::directory::{Files, Places, digest_of};
-use pilothouse_plugin::{Ceilings, ComponentHosts, Manifest};
+use pilothouse_plugin::{AllowLists, Ceilings, ComponentHosts, Manifest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
@@ -115,6 +115,7 @@ pub(crate) struct PluginObjects {
     known: HashMap<ObjectKey, (String, String)>,
     synced: bool,
     ceilings: Ceilings,
+    allowed: AllowLists,
     store: Arc<ComponentStore>,
 }
 
@@ -132,6 +133,7 @@ impl PluginObjects {
         factory: &SharedInformerFactory,
         namespaces: Option<&BTreeSet<String>>,
         ceilings: Ceilings,
+        allowed: AllowLists,
         store: Arc<ComponentStore>,
     ) -> Result<Self, CacheError> {
         let scopes: Vec<Option<&str>> = match namespaces {
@@ -150,6 +152,7 @@ impl PluginObjects {
             known: HashMap::new(),
             synced: false,
             ceilings,
+            allowed,
             store,
         })
     }
@@ -228,6 +231,8 @@ impl PluginObjects {
 
     fn admit(&self, name: &str, manifest_digest: String, text: &str) -> Result<Files, String> {
         let manifest = Manifest::of_object(text, &self.ceilings).map_err(|error| error.to_string())?;
+        self.allowed.check(&manifest)?;
+        self.allowed.check_clusters(&manifest, false)?;
         let (namespace, _) = name.split_once('/').unwrap_or_default();
         // A manifest of an object has both.
         let digest = manifest.source.digest.clone().unwrap_or_default();
