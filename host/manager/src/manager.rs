@@ -246,7 +246,7 @@ impl Manager {
         let availability = Arc::clone(factory.availability());
         let fetched = options.objects.zip(store);
         let fetcher = fetched.map(|(objects, store)| {
-            Arc::new(ComponentFetcher::new(client.clone(), store, objects, work.clone()))
+            Arc::new(ComponentFetcher::new(client.clone(), store, reviews.clone(), objects, work.clone()))
         });
         let loader = Loader {
             sources: SharedSources::new(

@@ -101,7 +101,7 @@ impl ComponentFetcher {
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::{fetcher, files};
+    use super::super::tests::{fetcher, files, keep};
     use super::*;
 
     #[tokio::test]
@@ -114,6 +114,18 @@ mod tests {
         fetcher.objects.close();
         let error = fetcher.fetch(&files).await.unwrap_err();
         assert!(error.contains("closed"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_component_that_is_in_the_store_needs_a_source_that_can_be_signed() {
+        let folder = tempfile::tempdir().unwrap();
+        let policy = SignaturePolicy { keys: SignatureKeys::default(), required: true };
+        let fetcher =
+            ComponentFetcher { signatures: Some(policy), ..fetcher(folder.path(), "r.example").await };
+        keep(&fetcher, b"wasm");
+        let files = files(b"wasm", json!({"configMap": {"name": "web", "key": "web.wasm"}}));
+        let error = fetcher.fetch(&files).await.unwrap_err();
+        assert!(error.contains("--signatures=require"), "{error}");
     }
 
     #[test]
