@@ -250,8 +250,7 @@ impl ComponentFetcher {
 
 /// Where the component of a plugin is fetched from, and the plugin's namespace.
 fn remote(files: &Files) -> Option<(&RemoteComponent, &str)> {
-    let (namespace, _) = files.name.split_once('/')?;
-    Some((files.manifest.source.remote.as_ref()?, namespace))
+    Some((files.manifest.source.remote.as_ref()?, files.manifest.own_namespace()?))
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
