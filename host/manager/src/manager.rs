@@ -8,6 +8,7 @@ mod changes;
 mod clusters;
 mod options;
 mod shards;
+mod start_log;
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -179,6 +180,14 @@ impl Manager {
                 manager.work(),
             );
         }
+        let this = manager.clone();
+        manager.0.tasks.spawn_on(
+            async move {
+                let stopping = this.0.stopping.clone();
+                stopping.run_until_cancelled(this.log_start()).await;
+            },
+            manager.work(),
+        );
         let this = manager.clone();
         let watcher = manager.work().spawn(async move {
             let stopping = this.0.stopping.clone();
@@ -443,7 +452,7 @@ impl Manager {
     pub fn status(&self) -> PluginList {
         let plugins = self.plugins().iter().map(|plugin| plugin.status()).collect();
         let clusters = self.0.others.values().filter_map(|cluster| cluster.view()).collect();
-        PluginList { plugins, election: self.0.host.election.view(), clusters }
+        PluginList { not_ready: self.not_ready(), plugins, election: self.0.host.election.view(), clusters }
     }
 
     /// All that is known of one plugin; none if there is none of that name.
@@ -513,7 +522,9 @@ impl Manager {
             return Some(format!("no API server yet: {why}"));
         }
         if !self.0.first_loads_over.load(Acquire) {
-            let loading = self.status().plugins.into_iter().find(|p| p.state == PluginState::Loading);
+            let plugins = self.plugins();
+            let loading =
+                plugins.iter().map(|p| p.status()).find(|status| status.state == PluginState::Loading);
             return Some(match loading {
                 Some(p) => {
                     format!("plugin {}: {}", p.name, p.last_error.unwrap_or_else(|| "loading".to_owned()))

@@ -267,15 +267,27 @@ impl PluginTable {
     /// Why the Plugins have not been listed yet; none once they have.
     pub(crate) fn why_unlisted(&self) -> Option<String> {
         let lease = self.0.leases.iter().find(|lease| !lease.has_synced())?;
-        Some(match lease.status().reflector.last_error {
-            Some(error) if error.is_not_found() => {
-                "the cluster has no kind Plugin of pilothouse.dev; apply what `pilothouse crd --plugins` prints".to_owned()
+        self.why_refused().or_else(|| {
+            Some(match lease.status().reflector.last_error {
+                Some(error) => format!("the Plugins of the cluster cannot be listed: {error}"),
+                None => "listing the Plugins of the cluster".to_owned(),
+            })
+        })
+    }
+
+    /// Why the API server refuses to list Plugins that have not been listed yet, with the remedy; none where it does not.
+    pub(crate) fn why_refused(&self) -> Option<String> {
+        let unlisted = self.0.leases.iter().filter(|lease| !lease.has_synced());
+        let mut errors = unlisted.filter_map(|lease| lease.status().reflector.last_error);
+        errors.find_map(|error| match error {
+            error if error.is_not_found() => Some(
+                "the cluster has no kind Plugin of pilothouse.dev; run `pilothouse crd --plugins | kubectl apply -f -`"
+                    .to_owned(),
+            ),
+            error if error.is_forbidden() => {
+                Some(format!("{error}; grant what `pilothouse rbac --plugins-from-cluster` prints"))
             }
-            Some(error) if error.is_forbidden() => {
-                format!("{error}; grant what `pilothouse rbac --plugins-from-cluster` prints")
-            }
-            Some(error) => format!("the Plugins of the cluster cannot be listed: {error}"),
-            None => "listing the Plugins of the cluster".to_owned(),
+            _ => None,
         })
     }
 }
