@@ -95,7 +95,6 @@ mod tests {
 
     #[test]
     fn each_reason_is_logged_once_and_a_host_that_is_ready_in_time_logs_nothing() {
-        let text = |text: &str| Some(text.to_owned());
         let mut log = StartLog::default();
         let mut look = |seconds, not_ready: &str, unlisted: &str| {
             let some = |why: &str| (!why.is_empty()).then(|| why.to_owned());
@@ -110,7 +109,7 @@ mod tests {
         assert_eq!(look(11, "plugin q: loading", ""), None);
         assert_eq!(look(12, "", ""), Some(Line::Ready));
         let mut quick = StartLog::default();
-        assert_eq!(quick.look(Duration::ZERO, text("listing"), None), None);
+        assert_eq!(quick.look(Duration::ZERO, Some("listing".to_owned()), None), None);
         assert_eq!(quick.look(Duration::from_secs(1), None, None), None);
     }
 }
