@@ -18,11 +18,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* The plugin directory, as a volume source. */}}
-{{- define "pilothouse.pluginVolume" -}}
-{{- if .Values.plugins.volume }}
-{{- toYaml .Values.plugins.volume }}
-{{- else }}
-{{- fail "plugins.volume is not set: name the volume with the plugin directory, as configMap: {name: pilothouse-plugins}; see docs/install.md" }}
+{{/* Refuses values without a source of plugins, and one half of what clusters need. */}}
+{{- define "pilothouse.checkSources" -}}
+{{- if not (or .Values.plugins.volume .Values.plugins.fromCluster) }}
+{{- fail "plugins.volume is not set: name the volume with the plugin directory, as configMap: {name: pilothouse-plugins}, or the namespaces of Plugins in plugins.fromCluster; see docs/install.md" }}
+{{- end }}
+{{- if and .Values.clusters.secret (not .Values.clusters.names) }}
+{{- fail "clusters.names is empty: name contexts of the kubeconfig in clusters.secret, as [east]; see docs/several-clusters.md" }}
+{{- end }}
+{{- if and .Values.clusters.names (not .Values.clusters.secret) }}
+{{- fail "clusters.secret is not set: name the Secret with the kubeconfig of clusters.names; see docs/several-clusters.md" }}
 {{- end }}
 {{- end }}

@@ -47,7 +47,9 @@ impl Status {
             OutputFormat::Table => {
                 let list: PluginList = serde_json::from_slice(&body).context(NOT_A_HOST)?;
                 let election = list.election.map(|e| format!("{e} ({}, {})\n", e.lease, e.identity));
-                let head = election.unwrap_or_default() + &clusters(&list.clusters);
+                let head = not_ready(list.not_ready.as_deref())
+                    + &election.unwrap_or_default()
+                    + &clusters(&list.clusters);
                 head + &table(&list.plugins) + &warnings(&list.plugins)
             }
         };
@@ -71,6 +73,11 @@ fn table(plugins: &[PluginStatus]) -> String {
         ]
     }));
     Table::default().lines(&rows)
+}
+
+/// A line about a host that is not ready.
+fn not_ready(why: Option<&str>) -> String {
+    why.map_or_else(String::new, |why| format!("not ready: {}\n", printable(why)))
 }
 
 /// A line for each cluster beside the home cluster.
@@ -184,6 +191,9 @@ mod tests {
         assert!(lines[2].ends_with("b.wasm: not wasm"), "{text}");
         assert_eq!(warnings(&list.plugins), "a-long-name: warning: too much\n");
         assert_eq!(clusters(&list.clusters), "", "as of a host without other clusters");
+        assert_eq!(not_ready(list.not_ready.as_deref()), "");
+        let waits: PluginList = serde_json::from_str(r#"{"notReady":"no kind","plugins":[]}"#).unwrap();
+        assert_eq!(not_ready(waits.not_ready.as_deref()), "not ready: no kind\n");
     }
 
     #[test]

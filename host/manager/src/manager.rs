@@ -8,6 +8,7 @@ mod changes;
 mod clusters;
 mod options;
 mod shards;
+mod start_log;
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -142,7 +143,7 @@ impl Manager {
         metrics: Metrics,
         threads: PluginThreads,
     ) -> Result<Self, StartError> {
-        let ceilings = options.limits.ceilings.clone();
+        let (ceilings, allowed) = (options.limits.ceilings.clone(), options.allowed.clone());
         let watched = |path| Directory::within(path, options.directory, ceilings.clone());
         let mut directory = options.plugins.clone().map(watched).transpose()?;
         let (mut objects, mut store) = (None, None);
@@ -153,6 +154,7 @@ impl Manager {
                 &clusters.home.factory,
                 options.namespaces.as_ref(),
                 ceilings,
+                allowed,
                 components,
             )?);
         }
@@ -178,6 +180,14 @@ impl Manager {
                 manager.work(),
             );
         }
+        let this = manager.clone();
+        manager.0.tasks.spawn_on(
+            async move {
+                let stopping = this.0.stopping.clone();
+                stopping.run_until_cancelled(this.log_start()).await;
+            },
+            manager.work(),
+        );
         let this = manager.clone();
         let watcher = manager.work().spawn(async move {
             let stopping = this.0.stopping.clone();
@@ -245,7 +255,7 @@ impl Manager {
         let availability = Arc::clone(factory.availability());
         let fetched = options.objects.zip(store);
         let fetcher = fetched.map(|(objects, store)| {
-            Arc::new(ComponentFetcher::new(client.clone(), store, objects, work.clone()))
+            Arc::new(ComponentFetcher::new(client.clone(), store, reviews.clone(), objects, work.clone()))
         });
         let loader = Loader {
             sources: SharedSources::new(
@@ -442,7 +452,7 @@ impl Manager {
     pub fn status(&self) -> PluginList {
         let plugins = self.plugins().iter().map(|plugin| plugin.status()).collect();
         let clusters = self.0.others.values().filter_map(|cluster| cluster.view()).collect();
-        PluginList { plugins, election: self.0.host.election.view(), clusters }
+        PluginList { not_ready: self.not_ready(), plugins, election: self.0.host.election.view(), clusters }
     }
 
     /// All that is known of one plugin; none if there is none of that name.
@@ -512,7 +522,9 @@ impl Manager {
             return Some(format!("no API server yet: {why}"));
         }
         if !self.0.first_loads_over.load(Acquire) {
-            let loading = self.status().plugins.into_iter().find(|p| p.state == PluginState::Loading);
+            let plugins = self.plugins();
+            let loading =
+                plugins.iter().map(|p| p.status()).find(|status| status.state == PluginState::Loading);
             return Some(match loading {
                 Some(p) => {
                     format!("plugin {}: {}", p.name, p.last_error.unwrap_or_else(|| "loading".to_owned()))

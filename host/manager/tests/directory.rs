@@ -188,6 +188,10 @@ fn a_directory_that_is_not_there_is_an_error_of_the_start() {
     let error = Directory::new(dir.path().join("no"), HEARD).unwrap_err();
     assert!(matches!(error, DirectoryError::Unreadable { .. }));
     says(&error.to_string(), &["/no cannot be read", "No such file", "create it", "--plugins"]);
+    assert!(
+        std::error::Error::source(&error).is_none(),
+        "the text has the cause, which a chain would repeat"
+    );
     fs::write(dir.path().join("file"), "").unwrap();
     let error = Directory::new(dir.path().join("file"), HEARD).unwrap_err();
     says(&error.to_string(), &["/file is not a directory", "--plugins"]);

@@ -165,16 +165,19 @@ impl Grants {
     /// satisfied by a grant in any scope, and one without names by a grant for any name, because the operator may narrow
     /// grants.
     ///
+    /// `own` is the namespace of a Plugin of the cluster: what is asked for in all namespaces is compared there, since such a
+    /// Plugin is limited to it.
+    ///
     /// At most 10,000 accesses are compared, so that what a guest asks for costs a bounded time.
     #[must_use]
-    pub fn not_granted(&self, asked: &[Rule]) -> NotGranted {
+    pub fn not_granted(&self, asked: &[Rule], own: Option<&str>) -> NotGranted {
         const MOST_COMPARED: usize = 10_000;
         let mut missing = NotGranted::default();
         let accesses = asked.iter().flat_map(combinations).flat_map(|(rule, group, resource, verb)| {
             let all_in_one = rule.namespaces.is_empty().then_some(None);
-            let places = rule.namespaces.iter().map(|namespace| match namespace.as_str() {
-                EVERY => Some(Place::AllNamespaces),
-                namespace => Some(Place::Namespace(namespace)),
+            let places = rule.namespaces.iter().map(move |namespace| match (namespace.as_str(), own) {
+                (EVERY, None) => Some(Place::AllNamespaces),
+                (EVERY, Some(namespace)) | (namespace, _) => Some(Place::Namespace(namespace)),
             });
             all_in_one.into_iter().chain(places).map(move |place| (group, resource, verb, place))
         });
@@ -485,13 +488,20 @@ mod tests {
     fn what_is_asked_for_is_compared_with_what_is_granted() {
         let asked = |namespaces: &[&str]| [rule("", "pods", &["get", "patch"], namespaces, &[])];
         let missing = |granted: &[&str], wanted: &[&str]| {
-            Grants::new(vec![rule("", "pods", &["get"], granted, &[])]).not_granted(&asked(wanted)).count
+            Grants::new(vec![rule("", "pods", &["get"], granted, &[])])
+                .not_granted(&asked(wanted), None)
+                .count
         };
         assert_eq!(missing(&["a"], &[]), 1);
         assert_eq!(missing(&["a"], &["a"]), 1);
         assert_eq!(missing(&["a"], &["a", "b"]), 3);
         assert_eq!(missing(&["a"], &["*"]), 2);
         assert_eq!(missing(&["*"], &["*"]), 1);
+        // A Plugin of the cluster in namespace a cannot have more than that.
+        let grants = Grants::new(vec![rule("", "pods", &["get"], &["a"], &[])]);
+        let missing = grants.not_granted(&asked(&["*"]), Some("a"));
+        let line = r#"verbs: ["patch"], namespaces: ["a"] }"#;
+        assert!(missing.count == 1 && missing.to_string().ends_with(line), "{missing}");
     }
 
     /// A guest asks for a million accesses in some kilobytes; the host compares a bounded number and writes one line.
@@ -499,17 +509,17 @@ mod tests {
     fn what_is_not_granted_is_one_line_whatever_is_asked_for() {
         let many: Vec<String> = (0..1000).map(|n| format!("r{n}")).collect();
         let asked = Rule { groups: many.clone(), resources: many, ..rule("", "", &["get"], &[], &[]) };
-        let missing = Grants::default().not_granted(&[asked]);
+        let missing = Grants::default().not_granted(&[asked], None);
         assert_eq!((missing.count, missing.first.len(), missing.is_complete), (10_000, 3, false));
         let text = missing.to_string();
         assert!(text.starts_with("at least 10000 permissions not granted; "), "{text}");
         assert!(text.ends_with(" and 9997 more") && !text.contains('\n') && text.len() < 400, "{text}");
-        let one = Grants::default().not_granted(&[rule("", "pods", &["get"], &["a"], &[])]).to_string();
+        let one = Grants::default().not_granted(&[rule("", "pods", &["get"], &["a"], &[])], None).to_string();
         let line = r#"- { groups: [""], resources: ["pods"], verbs: ["get"], namespaces: ["a"] }"#;
         let wanted =
             format!("1 permission not granted; to grant, add to spec.permissions of the manifest: {line}");
         assert_eq!(one, wanted);
-        assert!(Grants::default().not_granted(&[]).is_empty());
+        assert!(Grants::default().not_granted(&[], None).is_empty());
     }
 
     #[test]

@@ -77,16 +77,25 @@ impl Call {
 }
 
 impl Registry {
-    /// A repository; nothing is sent yet. The scheme is HTTPS, or plain HTTP where the hosts allow that alone.
+    /// Where the registry of a repository is asked; nothing is sent. The scheme is HTTPS, or plain HTTP where the hosts allow
+    /// that alone.
+    ///
+    /// # Errors
+    /// When the hosts do not have the registry.
+    pub fn base(repository: &OciRepository, hosts: &ComponentHosts) -> Result<ComponentUrl, RegistryError> {
+        let registry = repository.registry();
+        let bases = ["https", "http"].map(|scheme| parse(&format!("{scheme}://{registry}")));
+        let base = bases.into_iter().flatten().find(|base| hosts.of(base).is_some());
+        base.ok_or_else(|| RegistryError::NotAllowed(registry.to_owned()))
+    }
+
+    /// A repository; nothing is sent yet.
     ///
     /// # Errors
     /// When the hosts do not have the registry.
     pub fn new(options: RegistryOptions) -> Result<Self, RegistryError> {
         let RegistryOptions { repository, hosts, login, login_from, user_agent, time, runtime } = options;
-        let registry = repository.registry();
-        let bases = ["https", "http"].map(|scheme| parse(&format!("{scheme}://{registry}")));
-        let base = bases.into_iter().flatten().find(|base| hosts.of(base).is_some());
-        let base = base.ok_or_else(|| RegistryError::NotAllowed(registry.to_owned()))?;
+        let base = Self::base(&repository, &hosts)?;
         let client = HostClient::new(user_agent, time, runtime);
         Ok(Self { client, repository, base, hosts, login, login_from, authorization: None })
     }

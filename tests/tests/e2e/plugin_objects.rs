@@ -120,13 +120,21 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
     let host = Host::start(options)?;
     host.wait_for("the host to miss the kind", SOON, || {
         let answer = host.get("/readyz")?;
-        ensure!(answer.body.contains("apply what `pilothouse crd --plugins` prints"), "{}", answer.body);
+        ensure!(answer.body.contains("`pilothouse crd --plugins | kubectl apply -f -`"), "{}", answer.body);
         Ok(true)
     })?;
+    let shown = cli::pilothouse(&host, &["status", "--admin", host.admin()])?;
+    ensure!(shown.stdout.starts_with("not ready: the cluster has no kind Plugin"), "{shown:?}");
+    let lines = || {
+        let lines = host.log().matching("\"plugins_unlisted\"");
+        lines.iter().filter(|line| line.contains("has no kind Plugin")).count()
+    };
+    host.wait_for("a line about it", SOON, || lines() > 0)?;
     let printed = cli::pilothouse(&host, &["crd", "--plugins"])?;
     ensure!(printed.status.success(), "{printed:?}");
     cluster.create(&serde_saphyr::from_str::<Value>(&printed.stdout)?)?;
     host.wait_for("the host to be ready", SOON, || host.get("/readyz").map(|answer| answer.status == 200))?;
+    ensure!(lines() == 1, "retries are no news: {}", lines());
 
     let component = fs::read(guests::wasm("noop")?)?;
     let digest = digest_of(&component);

@@ -141,9 +141,11 @@ fn a_release_that_could_not_work_is_refused_with_a_remedy() -> Result<()> {
 fn refused_releases() -> Result<()> {
     let overlay = Overlay::new()?;
     overlay.write_rbac(&[])?;
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["--set", "image.repository="], "image.repository is not set"),
         (&["--set", "plugins.volume=null"], "plugins.volume is not set"),
+        (&["--set", "clusters.secret=clusters"], "clusters.names is empty"),
+        (&["--set", "clusters.names={east}"], "clusters.secret is not set"),
         (&["--set", "serviceAccount=other"], "--service-account other > rbac.yaml"),
         (&["--set", "replica=3"], "additional properties 'replica' not allowed"),
         (&["--set", "lease=hosts"], "lease"),
@@ -152,6 +154,15 @@ fn refused_releases() -> Result<()> {
         let finished = install(None, &overlay, "template", more)?;
         ensure!(!finished.status.success() && finished.stderr.contains(wanted), "{more:?}: {finished:?}");
     }
+    // Plugins of the cluster are a source as well: without a directory, nothing of it is left.
+    let of_cluster = ["--set", "plugins.volume=null", "--set", "plugins.fromCluster={shop,tools}"];
+    let finished = install(None, &overlay, "template", &of_cluster)?;
+    ensure!(finished.status.success(), "{finished:?}");
+    ensure!(finished.stdout.contains("- \"--plugins-from-cluster=shop,tools\"\n"), "{finished:?}");
+    ensure!(
+        !finished.stdout.contains("--plugins=") && !finished.stdout.contains("name: plugins"),
+        "{finished:?}"
+    );
     let chart = "../pilothouse/charts/pilothouse";
     let finished = helm(None, &overlay, &["template", NAME, chart, "--values", "values.yaml"])?;
     ensure!(finished.stderr.contains("add --set-file rbac=rbac.yaml"), "{finished:?}");

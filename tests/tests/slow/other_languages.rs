@@ -48,6 +48,13 @@ fn annotation(cluster: &Cluster, namespace: &str, name: &str) -> Result<String> 
 
 /// Runs the component with the manifest of the folder and looks at all that it writes.
 fn counts(server: Server, language: Language) -> Result<()> {
+    // The name under which the README puts the component beside the manifest, which names no file.
+    let readme = match language {
+        Language::Rust => languages::folder(),
+        other => languages::folder().join(other.name()),
+    };
+    let readme = fs::read_to_string(readme.join("README.md"))?;
+    ensure!(readme.contains(&format!("PLUGINS/{PLUGIN}.wasm\n")), "{readme}");
     let (component, language) = (language.component()?, language.name());
     let plane = ControlPlane::shared(server)?;
     let (cluster, namespace) = (Cluster::of(plane)?, format!("counted-{language}"));
@@ -65,7 +72,6 @@ fn counts(server: Server, language: Language) -> Result<()> {
 
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
     let manifest = fs::read_to_string(languages::folder().join("key-counter.yaml"))?
-        .replace("spec:\n", "spec:\n  source: { file: key-counter.wasm }\n")
         .replace("[\"*\"]", &format!("[{namespace}]"));
     host.install(PLUGIN, &component, Some(&manifest))?;
     host.wait_for(&format!("{language}: the plugin to be compiled"), COMPILED, || {

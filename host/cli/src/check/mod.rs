@@ -193,7 +193,7 @@ async fn fill(
 fn compare(warnings: &mut Vec<String>, subject: &Subject, description: &Description) -> Result<(), String> {
     let manifest = &subject.manifest;
     let grants = Grants::new(manifest.permissions.clone());
-    let missing = grants.not_granted(&description.permissions);
+    let missing = grants.not_granted(&description.permissions, None);
     if !missing.is_empty() {
         warnings.push(printable(&missing.to_string()));
     }

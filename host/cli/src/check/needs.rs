@@ -176,7 +176,7 @@ mod tests {
             assert_eq!(manifest.name, "null");
             assert_eq!(manifest.source.file.as_deref(), Some("My p.wasm"));
             let grants = Grants::new(manifest.permissions);
-            assert!(grants.not_granted(&description.permissions).is_empty());
+            assert!(grants.not_granted(&description.permissions, None).is_empty());
             assert!(manifest.outgoing_hosts.not_granted(&description.outgoing_hosts).is_empty());
             for watched in watched(&description, &grants, 256) {
                 assert!(watched.scopes.is_ok(), "{watched:?}");

@@ -2,7 +2,8 @@
 //!
 //! A ConfigMap or Secret is read as the plugin's ServiceAccount: who may not read the object cannot run what is in
 //! it, and the host needs no permission of its own. URLs and registries are asked on the hosts that the operator
-//! allows, and on no other. Called by the loader before each load; a failure leads to another try of the load.
+//! allows, and on no other. Both hold for a component that is in the store already, as another Plugin may have
+//! brought it there. Called by the loader before each load; a failure leads to another try of the load.
 
 #[cfg(feature = "oci")]
 mod oci;
@@ -16,18 +17,19 @@ use parking_lot::Mutex;
 use pilothouse_client::{ApiResource, Client, Error};
 use pilothouse_engine::download;
 use pilothouse_object::{Gvk, ObjectKey};
-#[cfg(not(feature = "oci"))]
-use pilothouse_plugin::OciComponent;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{ComponentHosts, Manifest, NamespacedName, ObjectEntry, RemoteComponent};
+use pilothouse_plugin::{
+    ComponentHosts, ComponentUrl, Manifest, NamespacedName, ObjectEntry, OutgoingHosts, RemoteComponent,
+};
+#[cfg(feature = "oci")]
+use pilothouse_registry::Registry;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+use crate::access::{AccessReviews, Answer, Question};
 use crate::imports::http_client::user_agent;
 use crate::lifecycle::component_store::ComponentStore;
-#[cfg(not(feature = "oci"))]
-use crate::lifecycle::component_store::IncomingComponent;
 use crate::lifecycle::load::identity;
 use crate::lifecycle::plugin_objects::PluginObjectsOptions;
 
@@ -39,10 +41,15 @@ const OBJECTS: usize = 4;
 /// URLs and artifacts that are fetched at once: each is streamed, and a slow server holds up the others for a minute.
 const URLS: usize = 16;
 
+#[cfg(not(feature = "oci"))]
+const NO_REGISTRIES: &str = "this host was built without OCI registries; build it with the feature `oci`";
+
 /// Fetches components.
 pub(crate) struct ComponentFetcher {
     client: Client,
     store: Arc<ComponentStore>,
+    /// Of the home cluster.
+    reviews: AccessReviews,
     /// The hosts that URLs and artifacts may name.
     hosts: ComponentHosts,
     #[cfg(feature = "oci")]
@@ -79,12 +86,14 @@ impl ComponentFetcher {
     pub(crate) fn new(
         client: Client,
         store: Arc<ComponentStore>,
+        reviews: AccessReviews,
         options: PluginObjectsOptions,
         work: Handle,
     ) -> Self {
         Self {
             client,
             store,
+            reviews,
             hosts: options.component_hosts,
             #[cfg(feature = "oci")]
             signatures: options.signatures,
@@ -101,17 +110,23 @@ impl ComponentFetcher {
     /// The reason, and what to do.
     pub(crate) async fn fetch(&self, files: &Files) -> Result<(), String> {
         let Some((remote, namespace)) = remote(files) else { return Ok(()) };
+        self.check_host(remote)?;
+        #[cfg(feature = "oci")]
+        let unsignable = self.signatures.as_ref().filter(|_| !matches!(remote, RemoteComponent::Oci(_)));
+        #[cfg(feature = "oci")]
+        if let Some(policy) = unsignable.filter(|policy| policy.required) {
+            policy.check_other(&files.name)?;
+        }
         // The runs of a plugin want the same component.
         let turn = self.turn(namespace, &files.digest);
         let _turn = turn.lock().await;
         let (store, digest) = (Arc::clone(&self.store), files.digest.clone());
         let of = namespace.to_owned();
         if blocking(move || store.has(&of, &digest)).await? {
-            return Ok(());
+            return self.check_account(remote, namespace, &files.manifest).await;
         }
         #[cfg(feature = "oci")]
-        if let Some(policy) = self.signatures.as_ref().filter(|_| !matches!(remote, RemoteComponent::Oci(_)))
-        {
+        if let Some(policy) = unsignable {
             policy.check_other(&files.name)?;
         }
         let slots = match remote {
@@ -130,14 +145,15 @@ impl ComponentFetcher {
                 incoming.write(&self.entry(Holder::Secret, namespace, entry, &files.manifest).await?)?;
             }
             RemoteComponent::Url(url) => {
-                let hosts = self.hosts.of(url).ok_or(
-                    "the host does not fetch from there; ask its operator to add the host of the URL to --component-hosts",
-                )?;
+                let hosts = self.hosts_of(url)?;
                 let user_agent = user_agent(&files.manifest);
                 let take = |bytes: &[u8]| incoming.write(bytes);
                 download(&url.to_string(), hosts.clone(), user_agent, self.work.clone(), take).await?;
             }
+            #[cfg(feature = "oci")]
             RemoteComponent::Oci(oci) => self.pull(namespace, oci, files, &mut incoming).await?,
+            #[cfg(not(feature = "oci"))]
+            RemoteComponent::Oci(_) => return Err(NO_REGISTRIES.to_owned()),
         }
         let (store, digest, namespace) =
             (Arc::clone(&self.store), files.digest.clone(), namespace.to_owned());
@@ -155,15 +171,52 @@ impl ComponentFetcher {
         })
     }
 
-    #[cfg(not(feature = "oci"))]
-    async fn pull(
+    /// Checks that the operator allows the host of the source; nothing is sent.
+    fn check_host(&self, remote: &RemoteComponent) -> Result<(), String> {
+        match remote {
+            RemoteComponent::ConfigMap(_) | RemoteComponent::Secret(_) => Ok(()),
+            RemoteComponent::Url(url) => self.hosts_of(url).map(drop),
+            #[cfg(feature = "oci")]
+            RemoteComponent::Oci(oci) => {
+                let base = Registry::base(oci.reference.repository(), &self.hosts);
+                base.map(drop).map_err(|error| error.to_string())
+            }
+            #[cfg(not(feature = "oci"))]
+            RemoteComponent::Oci(_) => Err(NO_REGISTRIES.to_owned()),
+        }
+    }
+
+    fn hosts_of(&self, url: &ComponentUrl) -> Result<&OutgoingHosts, String> {
+        let remedy = "the host does not fetch from there; ask its operator to add the host of the URL to --component-hosts";
+        self.hosts.of(url).ok_or_else(|| remedy.to_owned())
+    }
+
+    /// Checks that the plugin's ServiceAccount may read the object of the source, where nothing has to be read.
+    async fn check_account(
         &self,
-        _: &str,
-        _: &OciComponent,
-        _: &Files,
-        _: &mut IncomingComponent,
+        remote: &RemoteComponent,
+        namespace: &str,
+        manifest: &Manifest,
     ) -> Result<(), String> {
-        Err("this host was built without OCI registries; build it with the feature `oci`".to_owned())
+        let (holder, name) = match remote {
+            RemoteComponent::ConfigMap(entry) => (Holder::ConfigMap, &entry.name),
+            RemoteComponent::Secret(entry) => (Holder::Secret, &entry.name),
+            RemoteComponent::Oci(oci) if let Some(name) = &oci.pull_secret => (Holder::Secret, name),
+            RemoteComponent::Url(_) | RemoteComponent::Oci(_) => return Ok(()),
+        };
+        // A Plugin of the cluster has one.
+        let Some(account) = &manifest.service_account else { return Ok(()) };
+        let review = self.reviews.review(Question {
+            account: account.clone(),
+            verb: "get",
+            group: String::new(),
+            resource: holder.names().1.to_owned(),
+            namespace: Some(namespace.to_owned()),
+            name: Some(name.clone()),
+        });
+        // The sender is in the review.
+        let _ = review.answers().wait_for(|answer| *answer != Answer::Unknown(None)).await;
+        review.refusal().map_or(Ok(()), |why| Err(format!("{why}; grant it")))
     }
 
     /// Removes a component that cannot be read from the store; the next load fetches it again.
@@ -197,8 +250,7 @@ impl ComponentFetcher {
 
 /// Where the component of a plugin is fetched from, and the plugin's namespace.
 fn remote(files: &Files) -> Option<(&RemoteComponent, &str)> {
-    let (namespace, _) = files.name.split_once('/')?;
-    Some((files.manifest.source.remote.as_ref()?, namespace))
+    Some((files.manifest.source.remote.as_ref()?, files.manifest.own_namespace()?))
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
@@ -254,7 +306,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::testing::unreachable_client;
+    use crate::testing::{FakeRules, unreachable_client};
 
     /// The options of a host that keeps components in this folder, and may ask this host for them.
     pub(super) fn options(folder: &Path, host: &str) -> PluginObjectsOptions {
@@ -265,7 +317,15 @@ mod tests {
     /// A fetcher without an API server.
     pub(super) async fn fetcher(options: PluginObjectsOptions) -> ComponentFetcher {
         let store = Arc::new(options.open_store().unwrap());
-        ComponentFetcher::new(unreachable_client().await, store, options, Handle::current())
+        let reviews = AccessReviews::new(Arc::new(FakeRules::default()));
+        ComponentFetcher::new(unreachable_client().await, store, reviews, options, Handle::current())
+    }
+
+    /// Puts a component of the namespace `shop` into the store.
+    pub(super) fn keep(fetcher: &ComponentFetcher, component: &[u8]) {
+        let mut incoming = fetcher.store.incoming().unwrap();
+        incoming.write(component).unwrap();
+        fetcher.store.keep(incoming, "shop", &digest_of(component)).unwrap();
     }
 
     /// A server of content by path: its URL, and the paths that were asked for.
@@ -321,6 +381,41 @@ mod tests {
         let again = fetcher.turn("shop", "sha256:other");
         assert_eq!(fetcher.fetches.lock().len(), 1, "those that are over are forgotten");
         drop(again);
+    }
+
+    #[tokio::test]
+    async fn a_component_that_is_in_the_store_runs_only_from_a_source_that_its_plugin_may_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let rules = FakeRules::default();
+        rules.deny(&["\"foreign\""]);
+        let reviews = AccessReviews::new(Arc::new(rules.clone()));
+        let fetcher = ComponentFetcher { reviews, ..fetcher(options(folder.path(), "files.example")).await };
+        keep(&fetcher, b"wasm");
+        let artifact = |host: &str| format!("oci://{host}/web@sha256:{:064}", 0);
+        let not_built = if cfg!(feature = "oci") { None } else { Some("the feature `oci`") };
+        let not_allowed = Some("--component-hosts");
+        let denied = Some("may not get secrets \"foreign\" in namespace shop");
+        for (source, refused, asked) in [
+            (json!({"url": "https://files.example/web.wasm"}), None, 0),
+            (json!({"url": "https://other.example/web.wasm"}), not_allowed, 0),
+            (json!({"oci": artifact("files.example")}), not_built, 0),
+            (json!({"oci": artifact("other.example")}), not_built.or(not_allowed), 0),
+            (
+                json!({"oci": artifact("files.example"), "pullSecret": "foreign"}),
+                not_built.or(denied),
+                usize::from(not_built.is_none()),
+            ),
+            (json!({"configMap": {"name": "own", "key": "web.wasm"}}), None, 1),
+            (json!({"secret": {"name": "foreign", "key": "web.wasm"}}), denied, 1),
+        ] {
+            let fetched = fetcher.fetch(&files(b"wasm", source.clone())).await;
+            match (&fetched, refused) {
+                (Ok(()), None) => {}
+                (Err(error), Some(words)) if error.contains(words) => {}
+                _ => panic!("{source}: {fetched:?}"),
+            }
+            assert_eq!(rules.asked().len(), asked, "{source}");
+        }
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Loader {
         description: &Description,
         warnings: &Warnings,
     ) {
-        let missing = grants.not_granted(&description.permissions);
+        let missing = grants.not_granted(&description.permissions, load.manifest().own_namespace());
         if !missing.is_empty() {
             let text = printable(&load.config.hide(missing.to_string()));
             tracing::warn!(event = "permissions_missing", plugin = &**plugin.name(), "{text}");

@@ -45,8 +45,10 @@ impl Manager {
         match change {
             Change::Changed(files) => {
                 // Files that are refused take no name.
-                if self.refuses_clusters(&files, true) {
-                    return;
+                let checked = self.0.home.loader.allowed.check_clusters(&files.manifest, true);
+                if let Err(reason) = checked {
+                    let place = files.places.manifest_or_component();
+                    return self.refuse(&files.name, &format!("{place}: {reason}"));
                 }
                 let ends_object = sources().files_came(&files.name);
                 if ends_object {
@@ -60,7 +62,7 @@ impl Manager {
                     AfterFiles::End => self.remove_plugin(&name),
                     AfterFiles::Load(files) => {
                         self.remove_plugin(&name);
-                        self.load_object(files);
+                        self.load_plugin(files);
                     }
                     AfterFiles::Nothing => {}
                 }
@@ -80,7 +82,7 @@ impl Manager {
             ObjectChange::Changed(files) => {
                 let files = sources().object_came(files);
                 if let Some(files) = files {
-                    self.load_object(files);
+                    self.load_plugin(files);
                 }
             }
             ObjectChange::Refused { name, message } => {
@@ -96,21 +98,6 @@ impl Manager {
                 }
             }
             ObjectChange::Synced => self.source_was_read(),
-        }
-    }
-
-    /// Refuses files that name a cluster which is not allowed. Whether that is so.
-    fn refuses_clusters(&self, files: &Files, in_directory: bool) -> bool {
-        let checked = self.0.home.loader.allowed.check_clusters(&files.manifest, in_directory);
-        let Err(reason) = checked else { return false };
-        self.refuse(&files.name, &format!("{}: {reason}", files.places.manifest_or_component()));
-        true
-    }
-
-    /// Loads the files of a Plugin of the cluster.
-    fn load_object(&self, files: Files) {
-        if !self.refuses_clusters(&files, false) {
-            self.load_plugin(files);
         }
     }
 

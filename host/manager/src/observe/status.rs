@@ -103,6 +103,9 @@ pub struct RollbackView {
 /// The answer of `/plugins`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PluginList {
+    /// Why the host is not ready; absent when it is.
+    #[serde(default, rename = "notReady", skip_serializing_if = "Option::is_none")]
+    pub not_ready: Option<String>,
     /// All plugins, by name.
     pub plugins: Vec<PluginStatus>,
     /// The election that this host takes part in; absent without `--leader-elect`.

@@ -34,6 +34,13 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// The namespace of a Plugin of the cluster; none of a plugin of the plugin directory.
+    #[must_use]
+    pub fn own_namespace(&self) -> Option<&str> {
+        let (namespace, _) = self.name.split_once('/')?;
+        self.source.remote.is_some().then_some(namespace)
+    }
+
     /// Checks that a manifest names nothing outside of its namespace.
     fn check_within(&self, namespace: &str) -> Result<(), ManifestError> {
         let Some(account) = &self.service_account else {

@@ -105,7 +105,7 @@ mod tests {
     use pilothouse_plugin::directory::digest_of;
     use serde_json::json;
 
-    use super::super::tests::{fetcher, files, options, serve};
+    use super::super::tests::{fetcher, files, keep, options, serve};
     use super::*;
     use crate::lifecycle::plugin_objects::PluginObjectsOptions;
 
@@ -128,6 +128,16 @@ mod tests {
         fetcher.objects.close();
         let error = fetcher.fetch(&files).await.unwrap_err();
         assert!(error.contains("closed"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_component_that_is_in_the_store_needs_a_source_that_can_be_signed() {
+        let folder = tempfile::tempdir().unwrap();
+        let fetcher = fetcher_of(Some(policy(true)), folder.path(), "r.example").await;
+        keep(&fetcher, b"wasm");
+        let files = files(b"wasm", json!({"configMap": {"name": "web", "key": "web.wasm"}}));
+        let error = fetcher.fetch(&files).await.unwrap_err();
+        assert!(error.contains("--signatures=require"), "{error}");
     }
 
     #[test]

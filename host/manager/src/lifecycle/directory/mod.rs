@@ -47,12 +47,12 @@ impl Default for DirectoryOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// It cannot be looked at.
-    #[error("the plugin directory {} cannot be read: {source}; create it or name another one with --plugins", .path.display())]
+    #[error("the plugin directory {} cannot be read: {error}; create it or name another one with --plugins", .path.display())]
     Unreadable {
         /// The directory.
         path: PathBuf,
-        /// Why.
-        source: std::io::Error,
+        /// Why. Not a source of this error, since its text has it.
+        error: std::io::Error,
     },
     /// It is something else.
     #[error("the plugin directory {} is not a directory; name one with --plugins", .0.display())]
@@ -113,10 +113,10 @@ impl Directory {
         }
         match std::fs::read_dir(&path) {
             Ok(_) => {}
-            Err(source) if source.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
                 return Err(DirectoryError::NotADirectory(path));
             }
-            Err(source) => return Err(DirectoryError::Unreadable { path, source }),
+            Err(error) => return Err(DirectoryError::Unreadable { path, error }),
         }
         // One batch waits at most: the thread stops looking until it is taken.
         let (sender, changes) = mpsc::channel(1);
@@ -149,8 +149,7 @@ impl Directory {
 /// changed: whoever made it so may have put plugins into it.
 fn check_writers(path: &Path) -> Result<(), DirectoryError> {
     use rustix::fs::{Mode, OFlags};
-    let unreadable =
-        |error: Errno| DirectoryError::Unreadable { path: path.to_owned(), source: error.into() };
+    let unreadable = |error: Errno| DirectoryError::Unreadable { path: path.to_owned(), error: error.into() };
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
         Errno::LOOP | Errno::NOTDIR if path.is_symlink() => DirectoryError::Link(path.to_owned()),
@@ -159,7 +158,7 @@ fn check_writers(path: &Path) -> Result<(), DirectoryError> {
     })?;
     let metadata = std::fs::File::from(opened)
         .metadata()
-        .map_err(|source| DirectoryError::Unreadable { path: path.to_owned(), source })?;
+        .map_err(|error| DirectoryError::Unreadable { path: path.to_owned(), error })?;
     if let Some(Writers { reason, remedy }) = Writers::of(path, &metadata) {
         return Err(DirectoryError::Writable { path: path.to_owned(), reason, remedy });
     }

@@ -22,7 +22,7 @@ use pilothouse_cache::{CacheError, InformerLease, Listener, Registration, Shared
 use pilothouse_client::ApiResource;
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::directory::{Files, Places, digest_of};
-use pilothouse_plugin::{Ceilings, ComponentHosts, Manifest};
+use pilothouse_plugin::{AllowLists, Ceilings, ComponentHosts, Manifest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
@@ -116,6 +116,7 @@ pub(crate) struct PluginObjects {
     known: HashMap<ObjectKey, (String, String)>,
     synced: bool,
     ceilings: Ceilings,
+    allowed: AllowLists,
     store: Arc<ComponentStore>,
 }
 
@@ -133,6 +134,7 @@ impl PluginObjects {
         factory: &SharedInformerFactory,
         namespaces: Option<&BTreeSet<String>>,
         ceilings: Ceilings,
+        allowed: AllowLists,
         store: Arc<ComponentStore>,
     ) -> Result<Self, CacheError> {
         let scopes: Vec<Option<&str>> = match namespaces {
@@ -151,6 +153,7 @@ impl PluginObjects {
             known: HashMap::new(),
             synced: false,
             ceilings,
+            allowed,
             store,
         })
     }
@@ -229,6 +232,8 @@ impl PluginObjects {
 
     fn admit(&self, name: &str, manifest_digest: String, text: &str) -> Result<Files, String> {
         let manifest = Manifest::of_object(text, &self.ceilings).map_err(|error| error.to_string())?;
+        self.allowed.check(&manifest)?;
+        self.allowed.check_clusters(&manifest, false)?;
         let (namespace, _) = name.split_once('/').unwrap_or_default();
         // A manifest of an object has both.
         let digest = manifest.source.digest.clone().unwrap_or_default();
@@ -263,15 +268,27 @@ impl PluginTable {
     /// Why the Plugins have not been listed yet; none once they have.
     pub(crate) fn why_unlisted(&self) -> Option<String> {
         let lease = self.0.leases.iter().find(|lease| !lease.has_synced())?;
-        Some(match lease.status().reflector.last_error {
-            Some(error) if error.is_not_found() => {
-                "the cluster has no kind Plugin of pilothouse.dev; apply what `pilothouse crd --plugins` prints".to_owned()
+        self.why_refused().or_else(|| {
+            Some(match lease.status().reflector.last_error {
+                Some(error) => format!("the Plugins of the cluster cannot be listed: {error}"),
+                None => "listing the Plugins of the cluster".to_owned(),
+            })
+        })
+    }
+
+    /// Why the API server refuses to list Plugins that have not been listed yet, with the remedy; none where it does not.
+    pub(crate) fn why_refused(&self) -> Option<String> {
+        let unlisted = self.0.leases.iter().filter(|lease| !lease.has_synced());
+        let mut errors = unlisted.filter_map(|lease| lease.status().reflector.last_error);
+        errors.find_map(|error| match error {
+            error if error.is_not_found() => Some(
+                "the cluster has no kind Plugin of pilothouse.dev; run `pilothouse crd --plugins | kubectl apply -f -`"
+                    .to_owned(),
+            ),
+            error if error.is_forbidden() => {
+                Some(format!("{error}; grant what `pilothouse rbac --plugins-from-cluster` prints"))
             }
-            Some(error) if error.is_forbidden() => {
-                format!("{error}; grant what `pilothouse rbac --plugins-from-cluster` prints")
-            }
-            Some(error) => format!("the Plugins of the cluster cannot be listed: {error}"),
-            None => "listing the Plugins of the cluster".to_owned(),
+            _ => None,
         })
     }
 }

@@ -23,8 +23,10 @@ impl Cluster {
         );
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(ComponentStore::open(folder.path().join("components")).unwrap());
-        let namespaces = ["a".to_owned(), "b".to_owned()].into();
-        let source = PluginObjects::start(&factory, Some(&namespaces), Ceilings::default(), store).unwrap();
+        let namespaces = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
+        let allowed = AllowLists { namespaces: Some(namespaces.clone()), ..AllowLists::default() };
+        let source =
+            PluginObjects::start(&factory, Some(&namespaces), Ceilings::default(), allowed, store).unwrap();
         settle().await;
         Self { server, source, _folder: folder }
     }
@@ -113,6 +115,21 @@ async fn a_plugin_that_names_what_it_may_not_is_refused_until_it_is_corrected() 
                    namespace \"a\"";
     assert_eq!(cluster.changes(), [format!("Plugin a/p: {refusal}")]);
     assert_eq!(cluster.admission("a/p").unwrap().outcome, Err(refusal.to_owned()));
+    // So is what the lists of the operator do not allow.
+    let rule = json!({"groups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": ["c"]});
+    for (field, value, words) in [
+        ("clusters", json!(["home", "east"]), "spec.clusters[1]: cluster \"east\" is not allowed"),
+        ("permissions", json!([rule]), "spec.permissions[0].namespaces: namespace \"c\" is not allowed"),
+    ] {
+        let mut object = plugin("a", 5, 1, &Value::Null);
+        object["spec"][field] = value;
+        cluster.server.update("a/p", object);
+        settle().await;
+        let changes = cluster.changes();
+        assert!(changes.len() == 1 && changes[0].starts_with(&format!("Plugin a/p: {words}")), "{changes:?}");
+        let refused = cluster.admission("a/p").unwrap().outcome.unwrap_err();
+        assert!(refused.starts_with(words), "{refused}");
+    }
     cluster.server.update("a/p", plugin("a", 5, 2, &Value::Null));
     settle().await;
     assert_eq!(cluster.changes(), ["a/p 5"]);

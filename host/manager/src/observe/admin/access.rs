@@ -5,6 +5,8 @@
 //! | loopback | everybody on the machine | a token |
 //! | any other | a token | a token |
 //!
+//! Health is for everybody, and its reasons are for whoever may read `/plugins`.
+//!
 //! A token is that of a file, or one that the API server knows: a TokenReview says whose it is, and a SubjectAccessReview
 //! whether that user may `get` or `post` the path, as in secured metrics of controller-runtime. Allowed answers are
 //! remembered for a short time; a bounded number is asked at a time. Trouble of the API server allows nothing.
@@ -31,6 +33,8 @@ const AT_ONCE: usize = 4;
 /// Reviews of unknown tokens a second, and at once: whoever reaches the address does not choose what the API server has to
 /// do.
 const REVIEWS: (f64, f64) = (10.0, 20.0);
+/// How long an answer about health waits for a review: a probe has a timeout of its own.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// Most bytes of a token; that of a ServiceAccount has about 1,000.
 const LONGEST_TOKEN: usize = 16 << 10;
 
@@ -86,9 +90,11 @@ impl AdminAccess {
         }
     }
 
-    /// Whether reads need no token.
-    pub(super) fn is_open(&self) -> bool {
-        self.is_loopback
+    /// Whether the caller may see the reasons of health, which name plugins. One without a token is not asked about. The
+    /// path of health itself says nothing: clusters let everybody `get` it.
+    pub(super) async fn may_see_reasons(&self, headers: &HeaderMap) -> bool {
+        let admitted = self.admit(headers, "/plugins", Wish::Read);
+        tokio::time::timeout(LONGEST_WAIT, admitted).await.is_ok_and(|admitted| admitted.is_ok())
     }
 
     /// Who asks, if it is allowed.

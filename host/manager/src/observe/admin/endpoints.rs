@@ -73,8 +73,9 @@ impl Endpoints {
 
     async fn read(&self, parts: &Parts) -> Result<Response<Full<Bytes>>, Refused> {
         let path = parts.uri.path();
-        // Reasons name plugins.
-        if let Some(health) = health(path, &self.manager, self.access.is_open()) {
+        let with_data = matches!(path, "/livez" | "/readyz" | "/healthz")
+            && self.access.may_see_reasons(&parts.headers).await;
+        if let Some(health) = health(path, &self.manager, with_data) {
             return Ok(health);
         }
         // The same for everybody: data has paths of its own.

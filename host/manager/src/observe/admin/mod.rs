@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  --health-addr ─► /livez /readyz /healthz: a word, and no data
-//!  --listen ──────► the same
+//!  --listen ──────► the same, with reasons for those who may read /plugins
 //!             └───► / /page.css /page.js: the web page without its data, which a browser asks for with a token
 //!             └───► /metrics /plugins /caches /log ─► access: a token, unless on a loopback address
 //!             └───► POST /plugins/NAME/COMMAND ─► access: a token on every address ─► one line of the log

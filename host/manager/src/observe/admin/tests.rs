@@ -23,7 +23,8 @@ use crate::access::AskServer;
 use crate::manager::tests::Host;
 use crate::testing::{FakeComponent, unreachable_client};
 
-/// An API server that knows the token `jane`, and lets her `get` /metrics alone; and the number of its answers.
+/// An API server that knows the tokens `jane` and `mary`, and lets them `get` /metrics and /plugins alone; and the number of its
+/// answers.
 async fn reviewing_server() -> (String, Arc<AtomicUsize>, AbortOnDropHandle<()>) {
     async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
         let path = request.uri().path().to_owned();
@@ -31,15 +32,16 @@ async fn reviewing_server() -> (String, Arc<AtomicUsize>, AbortOnDropHandle<()>)
         let mut review: Value = serde_json::from_slice(&body).unwrap();
         review["status"] = if path.ends_with("/tokenreviews") {
             match review["spec"]["token"].as_str() {
-                Some("jane") => json!({"authenticated": true, "user": {"username": "jane", "groups": ["g"]}}),
+                Some(user @ ("jane" | "mary")) => {
+                    json!({"authenticated": true, "user": {"username": user, "groups": ["g"]}})
+                }
                 _ => json!({"authenticated": false}),
             }
         } else {
-            let wanted = json!({"path": "/metrics", "verb": "get"});
             let spec = &review["spec"];
-            let is_allowed = spec["user"] == "jane"
-                && spec["groups"] == json!(["g"])
-                && spec["nonResourceAttributes"] == wanted;
+            let path = if spec["user"] == "mary" { "/plugins" } else { "/metrics" };
+            let wanted = json!({"path": path, "verb": "get"});
+            let is_allowed = spec["groups"] == json!(["g"]) && spec["nonResourceAttributes"] == wanted;
             json!({"allowed": is_allowed, "reason": "no rule"})
         };
         review["metadata"] = json!({"name": ""});
@@ -159,7 +161,7 @@ async fn on_loopback_everybody_reads_and_nobody_commands_without_a_token() {
 }
 
 #[tokio::test]
-async fn elsewhere_a_token_is_reviewed_and_health_has_no_data() {
+async fn elsewhere_a_token_is_reviewed_and_health_has_reasons_for_those_who_may_read_plugins() {
     let (url, _, _server) = reviewing_server().await;
     let served = Served::new("0.0.0.0:0", None, asking(&url).await).await;
     let (code, text) = served.ask("GET /metrics", "").await;
@@ -184,9 +186,13 @@ async fn elsewhere_a_token_is_reviewed_and_health_has_no_data() {
     assert_eq!(served.host.plugin().state.as_str(), "running");
     served.host.manager.home().answers(Some("https://10.0.0.1"));
     for (path, words) in [("/livez", "ok"), ("/healthz", "ok, not ready"), ("/readyz", "not ready")] {
-        let (_, text) = served.ask(&format!("GET {path}"), "").await;
-        assert!(text.ends_with(&format!("{words}\n")) && !text.contains("10.0.0.1"), "{text}");
+        for token in ["", "joe", "jane"] {
+            let (_, text) = served.ask(&format!("GET {path}"), token).await;
+            assert!(text.ends_with(&format!("{words}\n")) && !text.contains("10.0.0.1"), "{token}: {text}");
+        }
     }
+    let (code, text) = served.ask("GET /readyz", "mary").await;
+    assert!(code == 503 && text.ends_with("not ready: no API server yet: https://10.0.0.1\n"), "{text}");
 }
 
 #[tokio::test]
