@@ -136,6 +136,9 @@ pub fn all(host: &Host) -> anyhow::Result<Vec<Status>> {
         /// Present on hosts with `--clusters`.
         #[serde(default, rename = "clusters")]
         _clusters: Vec<Value>,
+        /// Present on hosts that are not ready.
+        #[serde(default, rename = "notReady")]
+        _not_ready: Option<String>,
     }
     let list: List = serde_json::from_value(host.plugins()?).context("the shape of /plugins")?;
     Ok(list.plugins)
