@@ -1,9 +1,9 @@
 //! [`ComponentFetcher`]: gets the component of a Plugin of the cluster into the [`ComponentStore`].
 //!
-//! A ConfigMap or Secret is read as the plugin's ServiceAccount: who may not read the object cannot run what is in
-//! it, and the host needs no permission of its own. URLs and registries are asked on the hosts that the operator
-//! allows, and on no other. Both hold for a component that is in the store already, as another Plugin may have
-//! brought it there. Called by the loader before each load; a failure leads to another try of the load.
+//! A ConfigMap or Secret is read as the plugin's ServiceAccount, and the host needs no permission of its own. URLs and
+//! registries are asked on the hosts that the operator allows, and on no other. For a component that is in the store
+//! already, which another Plugin of the namespace may have brought there, the source that the plugin names is checked,
+//! and not the one that it came from. Called by the loader before each load; a failure leads to another try of the load.
 
 #[cfg(feature = "oci")]
 mod oci;

@@ -1,7 +1,7 @@
 //! [`StartLog`]: what is logged about a host that is not ready yet. A kubelet's probe gets no reasons, so the log has them.
 //!
-//! Invariants: each reason why the Plugins of the cluster cannot be listed is logged once, when it is first seen; that the host is
-//! late is logged once, and so is that it became ready after either. Nothing is logged of a host that is ready in time.
+//! Invariants: a reason why the Plugins of the cluster cannot be listed is logged when it differs from the last one; that the host
+//! is late is logged once, and so is that it became ready after either. Nothing is logged of a host that is ready in time.
 
 use std::time::Duration;
 

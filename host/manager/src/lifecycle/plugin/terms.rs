@@ -4,8 +4,9 @@
 //! shared has one term after the other in each shard, and is not retired at their ends.
 //!
 //! Invariants: the gate of a shard is open only within a term. Both ends are under `handover`: a begin that comes after the end
-//! of its term does nothing. No end of a term loses the key of an object that is gone, since no pass over the caches finds it
-//! again: the closed gate keeps it, that of the successor where there is one.
+//! of its term does nothing. The key of an object that is gone outlives the end of a term, up to the most tombstones of a plugin,
+//! since no pass over the caches finds it again: the closed gate keeps it, that of the successor where there is one. The
+//! successor's listeners are waited for until its first load is over or waits long; deletions after that are not kept.
 
 use std::sync::Arc;
 

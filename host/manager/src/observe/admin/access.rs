@@ -5,7 +5,7 @@
 //! | loopback | everybody on the machine | a token |
 //! | any other | a token | a token |
 //!
-//! Health is for everybody, and its reasons are for whoever may read `/plugins`.
+//! Anyone may read the health endpoints. Their reasons need the permission to `get` `/plugins`.
 //!
 //! A token is that of a file, or one that the API server knows: a TokenReview says whose it is, and a SubjectAccessReview
 //! whether that user may `get` or `post` the path, as in secured metrics of controller-runtime. Allowed answers are
