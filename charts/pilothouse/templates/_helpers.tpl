@@ -54,7 +54,7 @@ wider rule, of a plugin, may have some of them; those on the Lease of the electi
 {{- end }}
 {{- $missing := list }}
 {{- range list "get" "list" "watch" "create" "update" "delete" }}
-{{- if not (has . $verbs) }}
+{{- if not (or (has . $verbs) (has "*" $verbs)) }}
 {{- $missing = append $missing . }}
 {{- end }}
 {{- end }}
