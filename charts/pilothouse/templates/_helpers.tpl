@@ -23,8 +23,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* The command that prints the value rbac for the hosts of this release. */}}
 {{- define "pilothouse.rbacCommand" -}}
-pilothouse rbac DIR --namespace {{ .Release.Namespace }} --service-account {{ .Values.serviceAccount }}
+pilothouse rbac
+{{- if .Values.plugins.volume }} DIR{{ end }} --namespace {{ .Release.Namespace }} --service-account {{ .Values.serviceAccount }}
 {{- with .Values.lease }} --lease {{ . }}{{ end }}
+{{- with .Values.plugins.fromCluster }} --plugins-from-cluster {{ join "," . }}{{ end }}
 {{- if .Values.shards }} --shards{{ end }} > rbac.yaml
 {{- end }}
 

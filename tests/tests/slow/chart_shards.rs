@@ -150,6 +150,12 @@ fn permissions_of_shards() -> Result<()> {
     )?;
     let command = "pilothouse rbac DIR --namespace pilothouse --service-account pilothouse";
     refused(&overlay, &shared, &format!("run `{command} --shards > rbac.yaml`"))?;
+    // It is the whole command of this release: one without a flag would take permissions away.
+    let set = ["shards=16", "plugins.volume=null", "plugins.fromCluster={shop,tools}"];
+    let of_cluster = set.map(|value| ["--set", value]).concat();
+    let command = "pilothouse rbac --namespace pilothouse --service-account pilothouse \
+                   --plugins-from-cluster shop,tools --shards > rbac.yaml";
+    refused(&overlay, &of_cluster, &format!("run `{command}`"))?;
 
     overlay.write_rbac(&["--shards"])?;
     let path = overlay.dir().join("rbac.yaml");
