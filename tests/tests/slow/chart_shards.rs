@@ -1,19 +1,26 @@
-//! What Helm makes of the chart's value `shards`, and of the values that docs/install.md adds to those of an installation. No
-//! server takes part. At full length only, since Helm is built for it.
+//! What Helm makes of the chart's value `shards`, and of the values that docs/install.md adds to those of an installation. With a
+//! real API server: hosts with the arguments of such a release, under its account. At full length only, since Helm is built for it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pilothouse_testkit::paths::repository;
+use pilothouse_testkit::poll::SOON;
 use pilothouse_testkit::process::{self, Finished};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::go_program::HELM;
-use pilothouse_tests::install::{NAME, NAMESPACE, Overlay, container, objects};
+use pilothouse_tests::install::{self, NAME, NAMESPACE, Overlay, container, objects};
+use pilothouse_tests::rbac::{self, needed_rules, refused};
 use pilothouse_tests::tutorial::{self, Step};
-use pilothouse_tests::{ControlPlane, full, or_skip};
+use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, full, or_skip};
 use serde_json::{Value, json};
+
+pilothouse_tests::on_the_real_server!(
+    full: hosts_of_a_release_with_shards_are_refused_nothing_and_need_every_verb_on_leases
+);
 
 /// Time limit of a command.
 const COMMAND: Duration = Duration::from_secs(300);
@@ -47,7 +54,7 @@ fn rendered(overlay: &Overlay, template_name: &str, more: &[&str]) -> Result<Val
 }
 
 /// Fails unless the chart refuses these values with this text.
-fn refused(overlay: &Overlay, more: &[&str], wanted: &str) -> Result<()> {
+fn refuses(overlay: &Overlay, more: &[&str], wanted: &str) -> Result<()> {
     let finished = template(overlay, &[&RBAC[..], more].concat())?;
     ensure!(
         !finished.status.success() && finished.stderr.contains(wanted),
@@ -123,13 +130,13 @@ fn wrong_shards() -> Result<()> {
     let overlay = Overlay::new()?;
     overlay.write_rbac(&["--shards"])?;
     for wrong in ["-1", "257", "1.5", "sixteen", "true"] {
-        refused(&overlay, &["--set", &format!("shards={wrong}")], "at '/shards'")?;
+        refuses(&overlay, &["--set", &format!("shards={wrong}")], "at '/shards'")?;
     }
     // Nothing would check the permissions.
     for flag in ["--shards", "--shards=16"] {
         fs::write(overlay.dir().join("more.yaml"), format!("extraArgs: [{flag}]\n"))?;
         let wanted = format!("extraArgs has {flag}: set the value shards in its place");
-        refused(&overlay, &["--values", "more.yaml"], &wanted)?;
+        refuses(&overlay, &["--values", "more.yaml"], &wanted)?;
     }
     Ok(())
 }
@@ -143,19 +150,19 @@ fn permissions_of_shards() -> Result<()> {
     let overlay = Overlay::new()?;
     let (shared, elsewhere) = (["--set", "shards=16"], ["--set", "shards=16,lease=hosts/shared"]);
     overlay.write_rbac(&[])?;
-    refused(
+    refuses(
         &overlay,
         &shared,
         "rbac lacks get, list, watch, update, delete on leases in the namespace pilothouse",
     )?;
     let command = "pilothouse rbac DIR --namespace pilothouse --service-account pilothouse";
-    refused(&overlay, &shared, &format!("run `{command} --shards > rbac.yaml`"))?;
+    refuses(&overlay, &shared, &format!("run `{command} --shards > rbac.yaml`"))?;
     // It is the whole command of this release: one without a flag would take permissions away.
     let set = ["shards=16", "plugins.volume=null", "plugins.fromCluster={shop,tools}"];
     let of_cluster = set.map(|value| ["--set", value]).concat();
     let command = "pilothouse rbac --namespace pilothouse --service-account pilothouse \
                    --plugins-from-cluster shop,tools --shards > rbac.yaml";
-    refused(&overlay, &of_cluster, &format!("run `{command}`"))?;
+    refuses(&overlay, &of_cluster, &format!("run `{command}`"))?;
 
     overlay.write_rbac(&["--shards"])?;
     let path = overlay.dir().join("rbac.yaml");
@@ -166,7 +173,7 @@ fn permissions_of_shards() -> Result<()> {
         "--lease hosts/shared --shards >",
     ];
     for wanted in of_all {
-        refused(&overlay, &elsewhere, wanted)?;
+        refuses(&overlay, &elsewhere, wanted)?;
     }
     // The file with another rule on Leases.
     let with_rule = |rule: &str| -> Result<String> {
@@ -177,13 +184,13 @@ fn permissions_of_shards() -> Result<()> {
     for verb in VERBS {
         let left: Vec<&str> = VERBS.into_iter().filter(|other| *other != verb).collect();
         fs::write(&path, with_rule(&format!("resources: [leases]\n    verbs: [{}]\n", left.join(", ")))?)?;
-        refused(&overlay, &shared, &format!("rbac lacks {verb} on leases"))?;
+        refuses(&overlay, &shared, &format!("rbac lacks {verb} on leases"))?;
     }
     // Shards have Leases of their own.
     let of_one =
         format!("resources: [leases]\n    resourceNames: [pilothouse]\n    verbs: [{}]\n", VERBS.join(", "));
     fs::write(&path, with_rule(&of_one)?)?;
-    refused(&overlay, &shared, "rbac lacks get, list, watch, create, update, delete on leases")?;
+    refuses(&overlay, &shared, "rbac lacks get, list, watch, create, update, delete on leases")?;
     // What a wider rule gives is not given again by a rule on Leases.
     let wide = format!(
         "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: wide\nrules:\n  \
@@ -299,7 +306,7 @@ fn labels_and_pods() -> Result<()> {
         ("networkPolicy: {apiServerPorts: []}\n", "at '/networkPolicy/apiServerPorts'"),
     ] {
         fs::write(overlay.dir().join("more.yaml"), wrong)?;
-        refused(&overlay, &more, place)?;
+        refuses(&overlay, &more, place)?;
     }
     Ok(())
 }
@@ -326,5 +333,63 @@ fn rbac_in_a_file_of_values() -> Result<()> {
     let (flag, file) = (template(&overlay, &RBAC)?, template(&overlay, &["--values", "rbac-values.yaml"])?);
     ensure!(flag.status.success() && flag.stdout.contains("kind: RoleBinding"), "{flag:?}");
     ensure!(file.status.success() && file.stdout == flag.stdout, "{file:?}");
+    Ok(())
+}
+
+/// How many shards each host has, by the Leases.
+fn holders(cluster: &Cluster) -> Result<BTreeMap<String, usize>> {
+    let mut holders = BTreeMap::new();
+    for lease in cluster.list("coordination.k8s.io/v1/Lease", NAMESPACE)? {
+        let name = lease["metadata"]["name"].as_str().unwrap_or_default();
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+        if name.starts_with("pilothouse-shard-") && !holder.is_empty() {
+            *holders.entry(holder.to_owned()).or_default() += 1;
+        }
+    }
+    Ok(holders)
+}
+
+fn hosts_of_a_release_with_shards_are_refused_nothing_and_need_every_verb_on_leases() -> Result<()> {
+    let audit = Audit::start(Server::Real)?;
+    let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
+    let overlay = Overlay::new()?;
+    let dir = overlay.dir();
+    // Nobody asks the hosts for anything with a token.
+    overlay.write_rbac(&["--shards", "--no-admin-tokens"])?;
+    fs::write(dir.join("more.yaml"), "shards: 16\nextraArgs: [--shard-join-delay=100ms]\n")?;
+    let deployment = rendered(&overlay, "deployment", &["--values", "more.yaml"])?;
+    cluster.namespace(NAMESPACE)?;
+    plane.kubectl(&["apply", "--server-side", "-f", &dir.join("rbac.yaml").to_string_lossy()])?;
+    rbac::kubeconfig(plane, (NAMESPACE, NAME), &dir.join("kubeconfig"))?;
+    let start = |pod: &str| {
+        let plugins = dir.join(pod).join("plugins");
+        fs::create_dir_all(&plugins)?;
+        for file in fs::read_dir(dir.join("plugins"))? {
+            let file = file?;
+            fs::copy(file.path(), plugins.join(file.file_name()))?;
+        }
+        Host::start(install::host_options(&deployment, pod, dir.join("kubeconfig"), dir.join(pod))?)
+    };
+    let shared_by = |hosts: usize| {
+        holders(&cluster).map(|held| held.len() == hosts && held.values().sum::<usize>() == 16)
+    };
+
+    let first = start("host-0")?;
+    first.wait_for("the first host to have all shards", SOON, || shared_by(1))?;
+    first.wait_for("an Event on its Pod", SOON, || cluster.has_event(NAMESPACE, "host-0", "PluginLoaded"))?;
+    let second = start("host-1")?;
+    second.wait_for("the hosts to share the shards", SOON, || shared_by(2))?;
+    // A host that is killed has its Lease read before another one takes its shards.
+    drop(first);
+    second.wait_for("the second host to have all shards", SOON, || shared_by(1))?;
+    // One that ends gives its shards up and deletes its own Lease.
+    second.signal(Signal::TERM)?;
+    ensure!(second.wait_exit(SOON)?.success());
+    ensure!(holders(&cluster)?.is_empty());
+
+    let requests = rbac::requests(&audit, NAMESPACE, NAME)?;
+    ensure!(refused(&requests).is_empty(), "{:#?}", refused(&requests));
+    let needed = needed_rules(plane, &format!("{NAMESPACE}:{NAME}"), &requests)?;
+    ensure!(needed.iter().any(|(_, asked)| asked.resource == "leases"), "{needed:#?}");
     Ok(())
 }
