@@ -1,6 +1,7 @@
 //! End-to-end tests that take long: expiries of Leases, storms of faults, loads and differential runs, of each a sample unless
 //! `PILOTHOUSE_FULL=1`; and the tests of what `cargo test --workspace` leaves out.
 
+mod chart_shards;
 mod churn;
 mod differential;
 mod events_away;

@@ -46,7 +46,7 @@ type Start = fn(&ReplayServer) -> anyhow::Result<Controller>;
 
 /// A host whose one plugin has reconciled all pods.
 fn start_host(server: &ReplayServer) -> anyhow::Result<Host> {
-    let host = Host::start(ours::options(server, &ours::folder(1)?))?;
+    let host = Host::start(ours::options(&server.kubeconfig(), &ours::folder(1)?))?;
     let manifest = Manifest::new(PLUGIN).reads(&["pods"], "*").to_string();
     host.install(PLUGIN, &guests::wasm(PLUGIN)?, Some(&manifest))?;
     host.wait_for("all pods to be reconciled", PATIENCE, || {

@@ -2,7 +2,8 @@
 //! beside N processes of controller-runtime or kube-rs. Each controller reads three fields of every pod from its cache.
 //!
 //! `cargo bench -p pilothouse-bench --bench fleet` runs all parts; a word after `--` runs those whose name contains it (`events`,
-//! `million`, `one`, `ten`, `hundred`, `thousand`). All read 10,000 pods of 9 KB over TLS from the replay server of `tests/peers/clientgo`.
+//! `million`, `one`, `ten`, `hundred`, `thousand`, `start-pods`, `start-empty`). All read 10,000 pods of 9 KB over TLS from the
+//! replay server of `tests/peers/clientgo`; the two starts have no peers, and are on the real kube-apiserver as well.
 //!
 //! Of N processes ten are run, and the figures multiplied; of one process, that one.
 
@@ -10,6 +11,7 @@ mod events;
 mod memory;
 mod ours;
 mod peers;
+mod start;
 
 use std::time::Duration;
 
@@ -155,6 +157,8 @@ fn main() -> anyhow::Result<()> {
             ("hundred", |report| measure(report, 100, true)),
             // One manager with a thousand does not come up: its queues and caches wait for each other longer than it allows.
             ("thousand", |report| measure(report, 1_000, false)),
+            ("start-pods", |report| start::measure(report, objects())),
+            ("start-empty", |report| start::measure(report, 0)),
         ],
     )
 }

@@ -27,18 +27,10 @@ pub(crate) fn measure(
     controllers: usize,
     args: &[&str],
 ) -> anyhow::Result<Figures> {
-    let folder = folder(controllers)?;
-    // Compiled before: a start is measured as it is after an upgrade of the host or of a node.
-    let first = Host::start(options(server, &folder))?;
-    install(&first, controllers)?;
-    let running = || states(&first).map(|(running, _)| running == controllers);
-    first.wait_for("all plugins to be compiled", PATIENCE, running)?;
-    drop(first);
-    std::thread::sleep(AGE);
-
+    let folder = compiled(&server.kubeconfig(), controllers)?;
     let began = Instant::now();
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-    let host = Host::start(HostOptions { args, ..options(server, &folder) })?;
+    let host = Host::start(HostOptions { args, ..options(&server.kubeconfig(), &folder) })?;
     let is_ready = || host.get("/readyz").map(|answer| answer.status == 200);
     host.wait_for("the host to be ready", PATIENCE, is_ready)?;
     let ready = began.elapsed().as_secs_f64();
@@ -67,8 +59,21 @@ pub(crate) fn measure(
     Ok(Figures { warm, rest, peak, cpu, ready: Some(ready), wall, event: each, wake: Some(wake), watches })
 }
 
-pub(crate) fn options(server: &ReplayServer, folder: &Path) -> HostOptions {
-    HostOptions { dir: Some(folder.to_owned()), ..HostOptions::new(server.kubeconfig()) }
+pub(crate) fn options(kubeconfig: &Path, folder: &Path) -> HostOptions {
+    HostOptions { dir: Some(folder.to_owned()), ..HostOptions::new(kubeconfig) }
+}
+
+/// The folder of a host that has compiled so many plugins. The start of another one with it is that of a host that finds its
+/// compile cache.
+pub(crate) fn compiled(kubeconfig: &Path, controllers: usize) -> anyhow::Result<PathBuf> {
+    let folder = folder(controllers)?;
+    let host = Host::start(options(kubeconfig, &folder))?;
+    install(&host, controllers)?;
+    let running = || states(&host).map(|(running, _)| running == controllers);
+    host.wait_for("all plugins to be compiled", PATIENCE, running)?;
+    drop(host);
+    std::thread::sleep(AGE);
+    Ok(folder)
 }
 
 /// Where compiled plugins are kept from run to run: compiling a thousand takes minutes.
