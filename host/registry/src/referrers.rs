@@ -176,7 +176,10 @@ impl<'a> ReferrerPages<'a> {
         self.next = target.map(|target| next_page(registry, &url, target));
         let page = whole(response, MAX_PAGE, LIST).await;
         self.bytes += page.as_ref().map_or(MAX_PAGE, Vec::len);
-        Referrers::parse(&page?)
+        let page = page?;
+        // A long page needs milliseconds, on a thread for blocking work.
+        let read = tokio::task::spawn_blocking(move || Referrers::parse(&page)).await;
+        read.map_err(|error| RegistryError::Content(format!("{LIST} could not be read: {error}")))?
     }
 }
 
