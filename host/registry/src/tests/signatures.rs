@@ -160,6 +160,12 @@ async fn a_signature_on_a_later_page_of_the_list_is_found_behind_many_documents(
     for next in ["?page=2", &path, &url].into_iter().chain(relative) {
         verify(page(&documents, Some(next)), second.clone()).await.unwrap_or_else(|e| panic!("{next}: {e}"));
     }
+    // A redirect on the registry itself is followed, and the link is relative to where it leads.
+    let moved =
+        ("307 Temporary Redirect", "location: /v2/team/web/referrers/a/b?moved\r\n".to_owned(), vec![]);
+    let there = page(&documents, Some("../c?page=2"));
+    test.content.lock().unwrap().referrers.insert("moved".to_owned(), there);
+    verify(moved, second.clone()).await.unwrap();
     let (status, link, _) = page(&[], Some("?page=2"));
     let long = (status, link, vec![b' '; 1_100_000]);
     verify(long.clone(), second).await.unwrap();
