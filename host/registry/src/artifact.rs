@@ -4,7 +4,8 @@ use http::{Method, StatusCode};
 use pilothouse_engine::HostClient;
 use pilothouse_plugin::directory::{digest_of, digest_of_hashed};
 use pilothouse_plugin::is_digest;
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::RegistryError;
@@ -14,6 +15,8 @@ use crate::registry::{Call, Registry, whole};
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// Type of a list of manifests.
 pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// Type of a configuration that says nothing.
+pub(crate) const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 /// Type of a layer that is a component or a module.
 pub(crate) const COMPONENT: &str = "application/wasm";
 /// What the registry may send for a manifest.
@@ -41,6 +44,9 @@ pub struct Descriptor {
     pub artifact_type: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     annotations: Option<Annotations>,
+    /// Whether the content is said to be elsewhere than in the registry.
+    #[serde(default, rename = "urls", skip_serializing, deserialize_with = "has_entries")]
+    has_urls: bool,
 }
 
 /// The only annotation that is looked at.
@@ -59,6 +65,7 @@ impl Descriptor {
             size: content.len() as u64,
             artifact_type: None,
             annotations: None,
+            has_urls: false,
         }
     }
 
@@ -67,12 +74,17 @@ impl Descriptor {
         is_digest(&self.digest)
     }
 
-    /// Checks that it has this number of bytes at most, as it says.
-    pub(crate) fn check_size(&self, most: u64) -> Result<(), RegistryError> {
-        let Self { digest, size, .. } = self;
+    /// Checks that it is a layer of this number of bytes at most, as it says, in the registry.
+    pub(crate) fn check(&self, most: u64) -> Result<(), RegistryError> {
+        let Self { digest, size, has_urls, .. } = self;
         if *size > most {
             let reason = format!("the layer {digest} has {size} bytes; it may have {most}");
             return Err(RegistryError::Content(reason));
+        }
+        if *has_urls {
+            return Err(RegistryError::Content(format!(
+                "the layer {digest} has `urls`, and layers are fetched from the registry alone; push it with its content"
+            )));
         }
         Ok(())
     }
@@ -84,26 +96,48 @@ impl Descriptor {
 }
 
 /// Checks the length of a list of a manifest or an index, which is named by its field.
-pub(crate) fn check_entries(field: &str, entries: &[Descriptor]) -> Result<(), RegistryError> {
-    if entries.len() > MAX_ENTRIES {
-        let reason = format!("`{field}` has {} entries; it may have {MAX_ENTRIES}", entries.len());
+pub(crate) fn check_entries(field: &str, entries: usize) -> Result<(), RegistryError> {
+    if entries > MAX_ENTRIES {
+        let reason = format!("`{field}` has {entries} entries; it may have {MAX_ENTRIES}");
         return Err(RegistryError::Content(reason));
     }
     Ok(())
 }
 
+/// The error of a JSON text that has another form. It quotes nothing of the text.
+pub(crate) fn unreadable(what: &str, error: &serde_json::Error) -> RegistryError {
+    RegistryError::Content(format!(
+        "{what} cannot be read, at line {} and column {}: it is no JSON of OCI, or a field is missing there or has another type, as a \
+         negative size",
+        error.line(),
+        error.column()
+    ))
+}
+
+/// Whether a list has entries; programs in Go may write an empty one as null.
+fn has_entries<'de, D: Deserializer<'de>>(list: D) -> Result<bool, D::Error> {
+    let list = Option::<Vec<IgnoredAny>>::deserialize(list)?;
+    Ok(list.is_some_and(|list| !list.is_empty()))
+}
+
+/// A list that may be null.
+fn list_or_null<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Descriptor>, D::Error> {
+    let list = Option::<Vec<Descriptor>>::deserialize(list)?;
+    Ok(list.unwrap_or_default())
+}
+
 /// An artifact: a manifest with layers.
 #[derive(Debug, Deserialize)]
 pub struct Artifact {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list_or_null")]
     layers: Vec<Descriptor>,
 }
 
 impl Artifact {
     pub(crate) fn parse(manifest: &[u8]) -> Result<Self, RegistryError> {
-        let parsed: Self = serde_json::from_slice(manifest)
-            .map_err(|_| RegistryError::Content("the manifest of the artifact cannot be read".to_owned()))?;
-        check_entries("layers", &parsed.layers)?;
+        let parsed: Self =
+            serde_json::from_slice(manifest).map_err(|error| unreadable("the manifest", &error))?;
+        check_entries("layers", parsed.layers.len())?;
         // Errors quote them.
         if !parsed.layers.iter().all(Descriptor::has_digest) {
             let reason = "the manifest has a layer whose digest is not sha256: and 64 hexadecimal digits";
@@ -169,6 +203,32 @@ impl Registry {
     /// # Errors
     /// When the manifest cannot be fetched, or has another digest.
     pub async fn artifact(&mut self, digest: &str) -> Result<Artifact, RegistryError> {
+        Artifact::parse(&self.manifest(digest).await?)
+    }
+
+    /// The artifact of an entry of a list, which says its size.
+    pub(crate) async fn attached_artifact(
+        &mut self,
+        digest: &str,
+        size: u64,
+    ) -> Result<Artifact, RegistryError> {
+        if size > MAX_MANIFEST as u64 {
+            return Err(RegistryError::Content(format!(
+                "the attached manifest {digest} has {size} bytes; it may have {MAX_MANIFEST}"
+            )));
+        }
+        let manifest = self.manifest(digest).await?;
+        if manifest.len() as u64 != size {
+            return Err(RegistryError::Content(format!(
+                "the attached manifest {digest} has {} bytes, and {size} as the list says; have the list corrected",
+                manifest.len()
+            )));
+        }
+        Artifact::parse(&manifest)
+    }
+
+    /// The manifest with this digest.
+    async fn manifest(&mut self, digest: &str) -> Result<Vec<u8>, RegistryError> {
         if !is_digest(digest) {
             return Err(RegistryError::Content(format!("{digest:?} is not the digest of a manifest")));
         }
@@ -181,7 +241,7 @@ impl Registry {
                 "the registry sent the manifest {found} for {digest}"
             )));
         }
-        Artifact::parse(&manifest)
+        Ok(manifest)
     }
 
     /// The manifest of a tag, which may be any; none if there is no such tag.
@@ -204,7 +264,7 @@ impl Registry {
         layer: &Descriptor,
         mut take: impl FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<(), RegistryError> {
-        layer.check_size(HostClient::MAX_BODY)?;
+        layer.check(HostClient::MAX_BODY)?;
         let Descriptor { digest, size, .. } = layer;
         let what = format!("the layer {digest}");
         let call = Call::new(Method::GET, self.url(&format!("blobs/{digest}"))?);
@@ -219,6 +279,10 @@ impl Registry {
             take(bytes)
         });
         taken.await.map_err(|reason| RegistryError::Body { what: what.clone(), reason })?;
+        if read != *size {
+            let reason = format!("it has {read} bytes, and {size} as the manifest says");
+            return Err(RegistryError::Body { what, reason });
+        }
         let found = digest_of_hashed(hasher);
         if found != *digest {
             return Err(RegistryError::Content(format!("the registry sent {found} for {what}")));

@@ -62,7 +62,9 @@ pub(crate) fn token(answer: &[u8]) -> Result<String, RegistryError> {
         access_token: Option<String>,
     }
     let answer: Option<Answer> = serde_json::from_slice(answer).ok();
-    let token = answer.and_then(|answer| answer.token.or(answer.access_token));
+    let mut tokens = answer.into_iter().flat_map(|answer| [answer.token, answer.access_token]).flatten();
+    // Some servers leave one of the two empty.
+    let token = tokens.find(|token| !token.is_empty());
     token.ok_or_else(|| RegistryError::Content("the answer to the request for a token has none".to_owned()))
 }
 
@@ -112,7 +114,8 @@ mod tests {
     fn a_token_is_found_under_both_names_and_an_error_quotes_nothing() {
         assert_eq!(token(br#"{"token":"t","access_token":"a"}"#).unwrap(), "t");
         assert_eq!(token(br#"{"access_token":"a","expires_in":300}"#).unwrap(), "a");
-        for answer in [&br#"{"secret":"s"}"#[..], b"secret"] {
+        assert_eq!(token(br#"{"token":"","access_token":"a","expires_in":0}"#).unwrap(), "a");
+        for answer in [&br#"{"secret":"s"}"#[..], br#"{"token":"","access_token":null}"#, b"secret"] {
             assert!(!token(answer).unwrap_err().to_string().contains("secret"));
         }
     }

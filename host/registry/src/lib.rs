@@ -22,6 +22,7 @@ mod error;
 mod link;
 mod login;
 mod push;
+mod reference;
 mod referrers;
 mod registry;
 mod signature;

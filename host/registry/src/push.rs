@@ -1,26 +1,29 @@
 //! Pushes a component as the artifact that the CNCF describes for WebAssembly, and attaches a document to it.
 //!
 //! Invariants: the bounds of everything are checked before anything is uploaded; the size of a manifest depends neither on the
-//! component nor on the document.
+//! component nor on the document; an index of a fallback tag is written only where the registry lists nothing by itself.
 
 use bytes::Bytes;
 use http::Method;
 use http::header::LOCATION;
 use pilothouse_engine::HostClient;
+use pilothouse_plugin::directory::digest_of;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::RegistryError;
-use crate::artifact::{COMPONENT, Descriptor, INDEX, MANIFEST, MAX_ENTRIES, MAX_MANIFEST};
+use crate::artifact::{COMPONENT, Descriptor, EMPTY, INDEX, MANIFEST, MAX_ENTRIES, MAX_MANIFEST};
 use crate::referrers::tag_of;
 use crate::registry::{Call, Registry};
 
 /// Type of the configuration of such an artifact.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
-/// Type of a configuration that says nothing, and its content.
-const EMPTY: (&str, &[u8]) = ("application/vnd.oci.empty.v1+json", b"{}");
+/// The content of a configuration that says nothing.
+const EMPTY_CONTENT: &[u8] = b"{}";
 /// The answer of a registry that lists what is attached by itself.
 const SUBJECT: &str = "oci-subject";
+/// How often an index is written which others write at the same time.
+const WRITES: usize = 3;
 
 /// What a component imports and exports, for the configuration of its artifact.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -97,7 +100,7 @@ impl Prepared {
     fn document(document: Document, artifact: &Descriptor) -> Result<Self, RegistryError> {
         let Document { media_type, content } = document;
         let layer = Blob::new("the document to attach", media_type, content)?;
-        let config = Blob::new("its configuration", EMPTY.0, Bytes::from_static(EMPTY.1))?;
+        let config = Blob::new("its configuration", EMPTY, Bytes::from_static(EMPTY_CONTENT))?;
         let manifest = json!({
             "schemaVersion": 2, "mediaType": MANIFEST, "artifactType": media_type,
             "config": config.descriptor, "layers": [layer.descriptor], "subject": artifact,
@@ -134,32 +137,61 @@ impl Registry {
         self.put(&artifact, tag).await?;
         if let Some(attached) = &attached
             && !self.put(attached, None).await?
-            && let Some(index) = self.index_with(&artifact.descriptor, &attached.descriptor).await?
         {
-            self.put_manifest(INDEX, index, &tag_of(&artifact.descriptor.digest)).await?;
+            self.put_into_index(&artifact.descriptor, &attached.descriptor).await?;
         }
         Ok(artifact.descriptor)
     }
 
-    /// The index under the artifact's fallback tag, for a registry without the referrers API, with one more manifest; none if it
-    /// has that manifest.
+    /// Adds a manifest to the index under the artifact's fallback tag, if the registry lists nothing by itself. Registries have no
+    /// condition for a write: the index is read again, and written again if another client has overwritten it in between.
+    async fn put_into_index(
+        &mut self,
+        artifact: &Descriptor,
+        attached: &Descriptor,
+    ) -> Result<(), RegistryError> {
+        let tag = tag_of(&artifact.digest);
+        for _ in 0..WRITES {
+            let Some(index) = self.index_with(artifact, attached).await? else { return Ok(()) };
+            self.put_manifest(INDEX, index, &tag).await?;
+        }
+        match self.index_with(artifact, attached).await? {
+            None => Ok(()),
+            Some(_) => Err(RegistryError::Content(format!(
+                "the document is not in the index {tag} after {WRITES} writes: others write it at the same time; push it again"
+            ))),
+        }
+    }
+
+    /// The index under the artifact's fallback tag with one more manifest; none if it has that manifest, or if the registry lists
+    /// by itself what is attached.
     async fn index_with(
         &mut self,
         artifact: &Descriptor,
         attached: &Descriptor,
     ) -> Result<Option<Bytes>, RegistryError> {
+        if self.lists_referrers(&artifact.digest).await? {
+            return Ok(None);
+        }
         let tag = tag_of(&artifact.digest);
         let refused = || {
             RegistryError::Content(format!(
                 "the tag {tag} is not an index of what is attached; remove the tag"
             ))
         };
+        // Some registries, as GitLab's, take the tag for the digest, and send the artifact itself.
+        let tagged = self.tagged(&tag).await?.filter(|manifest| digest_of(manifest) != artifact.digest);
         // Entries of others stay as they are.
-        let mut index: Value = match self.tagged(&tag).await? {
+        let mut index: Value = match tagged {
             Some(index) => serde_json::from_slice(&index).map_err(|_| refused())?,
             None => json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": []}),
         };
-        let manifests = index.get_mut("manifests").and_then(Value::as_array_mut).ok_or_else(refused)?;
+        let manifests = index.get_mut("manifests").ok_or_else(refused)?;
+        if manifests.is_null() {
+            // An empty list of a program in Go.
+            *manifests = json!([]);
+        }
+        let manifests = manifests.as_array_mut().ok_or_else(refused)?;
         if manifests.iter().any(|manifest| manifest["digest"] == attached.digest) {
             return Ok(None);
         }
@@ -194,15 +226,15 @@ impl Registry {
             return Ok(());
         }
         let what = format!("the upload of {name}");
-        let begin = Call::new(Method::POST, self.url("blobs/uploads/")?);
-        let begun = self.send(&begin).await?;
+        let uploads = self.url("blobs/uploads/")?;
+        let begun = self.send(&Call::new(Method::POST, uploads.clone())).await?;
         let begun = self.succeeded(begun, &what)?;
         let location = begun.headers().get(LOCATION).and_then(|location| location.to_str().ok());
         let location = location.ok_or_else(|| {
             RegistryError::Content(format!("{what}: the registry does not say where it goes to"))
         })?;
         let separator = if location.contains('?') { '&' } else { '?' };
-        let url = self.resolve(&self.url("")?, &format!("{location}{separator}digest={digest}"))?;
+        let url = self.resolve(&uploads, &format!("{location}{separator}digest={digest}"))?;
         let call = Call::new(Method::PUT, url).body("application/octet-stream", content.clone());
         let uploaded = self.send(&call).await?;
         self.succeeded(uploaded, &what)?;

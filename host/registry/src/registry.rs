@@ -10,6 +10,7 @@ use pilothouse_plugin::{ComponentHosts, ComponentUrl, OciRepository};
 use tokio::runtime::Handle;
 
 use crate::challenge::{Challenge, token};
+use crate::reference::resolved;
 use crate::{Login, RegistryError};
 
 /// Maximum number of redirects of a request. A registry redirects to its storage, which may redirect again.
@@ -57,11 +58,13 @@ pub(crate) struct Call {
     url: ComponentUrl,
     headers: HeaderMap,
     body: Bytes,
+    /// Whether a redirect to another server is the answer.
+    stays: bool,
 }
 
 impl Call {
     pub(crate) fn new(method: Method, url: ComponentUrl) -> Self {
-        Self { method, url, headers: HeaderMap::new(), body: Bytes::new() }
+        Self { method, url, headers: HeaderMap::new(), body: Bytes::new(), stays: false }
     }
 
     pub(crate) fn accept(mut self, types: &'static str) -> Self {
@@ -72,6 +75,12 @@ impl Call {
     pub(crate) fn body(mut self, content_type: &'static str, body: Bytes) -> Self {
         self.headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         self.body = body;
+        self
+    }
+
+    /// Follows no redirect to another server than the registry: it is the answer.
+    pub(crate) fn stays(mut self) -> Self {
+        self.stays = true;
         self
     }
 }
@@ -105,18 +114,18 @@ impl Registry {
         parse(&format!("{}/v2/{}/{path}", self.base, self.repository.name()))
     }
 
-    /// Where a URL of a response of `from` leads: a whole URL, a path of the same host, or a query of the same path.
-    pub(crate) fn resolve(&self, from: &ComponentUrl, location: &str) -> Result<ComponentUrl, RegistryError> {
-        let url = if location.starts_with('/') && !location.starts_with("//") {
-            let scheme = if from.is_https() { "https" } else { "http" };
-            parse(&format!("{scheme}://{}{location}", from.authority()))?
-        } else if location.starts_with('?') {
-            let text = from.to_string();
-            let path = text.split('?').next().unwrap_or_default();
-            parse(&format!("{path}{location}"))?
-        } else {
-            parse(location)?
-        };
+    /// Whether a URL is one of the registry itself, which may have the login.
+    pub(crate) fn is_own(&self, url: &ComponentUrl) -> bool {
+        url.has_origin_of(&self.base)
+    }
+
+    /// Where a URL of a response of `from` leads, which may be relative to `from`.
+    pub(crate) fn resolve(
+        &self,
+        from: &ComponentUrl,
+        reference: &str,
+    ) -> Result<ComponentUrl, RegistryError> {
+        let url = parse(&resolved(from, reference))?;
         if self.base.is_https() && !url.is_https() {
             let host = url.authority();
             return Err(RegistryError::Content(format!(
@@ -128,9 +137,17 @@ impl Registry {
 
     /// Sends a request, once more with a login if the registry asks for one. Redirects of a GET are followed, without the login.
     pub(crate) async fn send(&mut self, call: &Call) -> Result<HostResponse, RegistryError> {
+        self.answer(call).await.map(|(_, response)| response)
+    }
+
+    /// Does as [`send`](Self::send); also the URL that answered.
+    pub(crate) async fn answer(
+        &mut self,
+        call: &Call,
+    ) -> Result<(ComponentUrl, HostResponse), RegistryError> {
         let (mut url, mut redirects, mut is_login_tried) = (call.url.clone(), 0, false);
         loop {
-            let is_registry = url.has_origin_of(&self.base);
+            let is_registry = self.is_own(&url);
             let authorization = self.authorization.as_ref().filter(|_| is_registry);
             let response = self.exchange(call, &url, authorization).await?;
             let status = response.status();
@@ -144,17 +161,17 @@ impl Registry {
                 continue;
             }
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-            match location.filter(|_| status.is_redirection() && call.method == Method::GET) {
-                None => return Ok(response),
-                Some(_) if redirects == MOST_REDIRECTS => {
-                    let reason = format!("the registry redirects a request more than {MOST_REDIRECTS} times");
-                    return Err(RegistryError::Content(reason));
-                }
-                Some(location) => {
-                    url = self.resolve(&url, location)?;
-                    redirects += 1;
-                }
+            let location = location.filter(|_| status.is_redirection() && call.method == Method::GET);
+            let Some(location) = location else { return Ok((url, response)) };
+            let next = self.resolve(&url, location)?;
+            if call.stays && !self.is_own(&next) {
+                return Ok((url, response));
             }
+            if redirects == MOST_REDIRECTS {
+                let reason = format!("the registry redirects a request more than {MOST_REDIRECTS} times");
+                return Err(RegistryError::Content(reason));
+            }
+            (url, redirects) = (next, redirects + 1);
         }
     }
 

@@ -12,21 +12,22 @@
 
 use crate::RegistryError;
 use crate::artifact::{Artifact, Descriptor};
-use crate::referrers::{ReferrerPages, tag_of};
+use crate::referrers::{Referrer, ReferrerPages, Referrers, tag_of};
 use crate::registry::Registry;
 use crate::signature::SignatureKeys;
 
 /// Attached manifests that are looked at, and signatures of both forms together.
-const MOST: usize = 32;
+pub(crate) const MOST: usize = 32;
 /// Maximum size in bytes of a bundle: with its proofs it has some kilobytes.
 const MAX_BUNDLE: u64 = 256 << 10;
 /// Maximum size in bytes of a payload.
 const MAX_PAYLOAD: u64 = 64 << 10;
 /// Types of bundles, of each version.
-const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
+pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
 
 impl Registry {
-    /// Checks that one of these keys has signed the artifact whose manifest has this digest.
+    /// Checks that one of these keys has signed the artifact whose manifest has this digest. Fetch the artifact before: without it
+    /// a repository that does not exist is one without signatures.
     ///
     /// # Errors
     /// [`RegistryError::Unsigned`], or why the signatures could not be fetched.
@@ -56,8 +57,10 @@ impl Registry {
 
     /// Whether a bundle refers to the artifact and is accepted.
     async fn bundle(&mut self, search: &mut Search<'_>) -> bool {
-        for digest in self.attached(search).await {
-            let Some(artifact) = search.attempt(self.artifact(&digest).await) else { continue };
+        for Referrer { digest, size, .. } in self.attached(search).await {
+            let Some(artifact) = search.attempt(self.attached_artifact(&digest, size).await) else {
+                continue;
+            };
             for layer in artifact.layers().iter().filter(|layer| layer.media_type.starts_with(BUNDLE)) {
                 if !search.count() {
                     return false;
@@ -73,32 +76,20 @@ impl Registry {
         false
     }
 
-    /// The digests of the attached manifests that are looked at: [`MOST`] of all pages of the list, those with the type of a bundle
-    /// before others.
-    async fn attached(&mut self, search: &mut Search<'_>) -> Vec<String> {
+    /// The attached manifests that are looked at: [`MOST`] of all pages of the list.
+    async fn attached(&mut self, search: &mut Search<'_>) -> Vec<Referrer> {
         let mut pages = ReferrerPages::of(self, search.digest);
-        // Of a page that is read nothing more is kept, however long its texts are.
-        let mut attached: Vec<(u8, String)> = Vec::new();
+        let mut attached = Referrers::default();
         while let Some(page) = pages.next(self).await {
-            for referrer in search.attempt(page).unwrap_or_default() {
-                // Other documents may be many. Some registries leave the type out.
-                let rank = match &referrer.artifact_type {
-                    Some(kind) if kind.starts_with(BUNDLE) => 0,
-                    None => 1,
-                    Some(_) => 2,
-                };
-                attached.push((rank, referrer.digest));
-            }
-            attached.sort_by_key(|(rank, _)| *rank);
-            search.is_cut |= attached.len() > MOST;
-            attached.truncate(MOST);
+            attached.extend(search.attempt(page).unwrap_or_default());
         }
-        attached.into_iter().map(|(_, digest)| digest).collect()
+        search.is_cut |= attached.is_cut;
+        attached.kept
     }
 
     /// The content of a layer of this size in bytes at most.
     async fn small_layer(&mut self, layer: &Descriptor, most: u64) -> Result<Vec<u8>, RegistryError> {
-        layer.check_size(most)?;
+        layer.check(most)?;
         self.layer_content(layer).await
     }
 

@@ -92,6 +92,10 @@ struct Content {
     referrers: HashMap<String, Response>,
     /// Requests for referrers.
     lists: usize,
+    /// No answer to a push says that the registry lists what is attached.
+    is_silent: bool,
+    /// What other clients write over the next indexes of what is attached.
+    rivals: Vec<Value>,
 }
 
 /// The repository `team/web` of a registry without a login, with these entries of hosts.
@@ -208,7 +212,13 @@ fn respond(content: &mut Content, storage: &str, request: &Request) -> Response 
             for name in [reference.to_owned(), digest_of(&request.body)] {
                 content.manifests.insert(name, request.body.clone());
             }
-            let subject = if content.referrers.is_empty() { "" } else { "oci-subject: sha256:0\r\n" };
+            if reference.starts_with("sha256-")
+                && let Some(rival) = content.rivals.pop()
+            {
+                content.manifests.insert(reference.to_owned(), rival.to_string().into_bytes());
+            }
+            let is_silent = content.is_silent || content.referrers.is_empty();
+            let subject = if is_silent { "" } else { "oci-subject: sha256:0\r\n" };
             ("201 Created", subject.to_owned(), Vec::new())
         }
         // As some registries answer for a repository that does not exist.
@@ -217,6 +227,8 @@ fn respond(content: &mut Content, storage: &str, request: &Request) -> Response 
             Some(manifest) => ("200 OK", String::new(), manifest.clone()),
             None => status("404 Not Found"),
         },
+        // As zot answers for such a repository.
+        ("get", Some(("referrers", _))) if content.manifests.is_empty() => status("404 Not Found"),
         ("get", Some(("referrers", list))) => {
             content.lists += 1;
             let query = list.split_once('?').map_or("", |(_, query)| query);

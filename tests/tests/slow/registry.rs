@@ -113,7 +113,7 @@ fn pushed_and_run() -> Result<()> {
     );
 
     let source = push(dir.path(), &registry, "noop.wasm", &["--sbom", "sbom.json"])?;
-    let again = push(dir.path(), &registry, "noop.wasm", &[])?;
+    let again = push(dir.path(), &registry, "noop.wasm", &["--sbom", "sbom.json"])?;
     ensure!(again == source, "the same component is another artifact: {again} {source}");
     let artifact = text(&source, "oci")?;
     let pulled = pilothouse(dir.path(), &registry, &["pull", artifact, "--out", "pulled.wasm"])?;
@@ -168,6 +168,13 @@ fn signed() -> Result<()> {
     };
     let key = dir.join("cosign.pub");
     let key = key.to_str().context("a path")?;
+    let absent = format!("oci://{}/team/none@sha256:{:064}", registry.address(), 0);
+    let refused =
+        pilothouse(dir, &registry, &["pull", &absent, "--out", "none.wasm", "--signature-key", key])?;
+    ensure!(
+        !refused.status.success() && refused.stderr.contains("answered 404 Not Found for the manifest"),
+        "{refused:?}"
+    );
     let require = ["--signatures", "require", "--signature-key", key];
     let host = host(&plane, dir, &registry, &require)?;
 

@@ -47,10 +47,10 @@ impl Pull {
         let keys = read_keys(&signature_key)?;
         let mut registry = registry.registry(reference.repository().clone())?;
         let of_artifact = || reference.to_string();
+        let artifact = registry.artifact(reference.digest()).await.with_context(of_artifact)?;
         if !signature_key.is_empty() {
             registry.verify(reference.digest(), &keys).await.with_context(of_artifact)?;
         }
-        let artifact = registry.artifact(reference.digest()).await.with_context(of_artifact)?;
         let layer = artifact.component().with_context(of_artifact)?;
         let component = registry.layer_content(layer).await.with_context(of_artifact)?;
         put(&out, &component)?;

@@ -64,9 +64,13 @@ async fn a_registry_with_tls_leads_nowhere_without() {
         ("https://storage.example/1", Some("https://storage.example/1")),
         ("http://r.example/1", None),
         ("http://other.example/1", None),
-        ("//other.example/1", None),
+        ("//other.example/1", Some("https://other.example/1")),
         ("https://user@other.example/1", None),
-        ("1", None),
+        ("1", Some("https://r.example/v2/team/web/manifests/1")),
+        ("../blobs/1", Some("https://r.example/v2/team/web/blobs/1")),
+        ("HTTP://r.example/1", None),
+        ("ftp://r.example/1", None),
+        ("/1#a", None),
         (presigned.as_str(), Some(presigned.as_str())),
     ] {
         let url = registry.resolve(&from, location).map(|url| url.to_string());
@@ -103,6 +107,70 @@ async fn a_registry_that_leads_nowhere_or_refuses_each_token_is_asked_a_few_time
 }
 
 #[tokio::test]
+async fn a_token_that_holds_for_one_request_is_asked_for_again() {
+    let manifest = json!({"layers": []}).to_string().into_bytes();
+    let digest = digest_of(&manifest);
+    // The number of the last token, and of the last one that was used.
+    let tokens = Arc::new(Mutex::new((0, 0)));
+    let of_server = Arc::clone(&tokens);
+    let address = server(move |request| {
+        let mut state = of_server.lock().unwrap();
+        let (last, used) = &mut *state;
+        if request.path == "/token" {
+            *last += 1;
+            let answer = json!({"token": format!("t{last}"), "expires_in": 0});
+            return ("200 OK", String::new(), answer.to_string().into_bytes());
+        }
+        if last != used && request.has(&format!("authorization: bearer t{last}")) {
+            *used = *last;
+            return ("200 OK", String::new(), manifest.clone());
+        }
+        ("401 Unauthorized", "www-authenticate: Bearer realm=\"/token\"\r\n".to_owned(), Vec::new())
+    })
+    .await;
+    let mut registry = Registry::new(options(&address, &[format!("http://{address}")])).unwrap();
+    for count in 1..=3 {
+        registry.artifact(&digest).await.unwrap();
+        assert_eq!(*tokens.lock().unwrap(), (count, count));
+    }
+}
+
+#[tokio::test]
+async fn a_login_goes_to_no_server_that_is_not_listed_or_that_a_server_of_tokens_leads_to() {
+    let test = TestRegistry::start().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let other = server(move |_| {
+        counted.fetch_add(1, Relaxed);
+        ("200 OK", String::new(), br#"{"token":"t"}"#.to_vec())
+    })
+    .await;
+    let away = format!("http://{other}/token");
+    let not_listed = format!("{other} is not among the hosts that may be asked");
+    for (realm, is_listed, words) in [
+        (away.as_str(), false, not_listed.as_str()),
+        (away.trim_start_matches("http:"), false, not_listed.as_str()),
+        ("/token", true, "the registry answered 307 Temporary Redirect for a token"),
+        ("/token#a", true, "the registry named a URL that cannot be used: it has a fragment"),
+        ("ftp://a/token", true, "the registry named a URL that cannot be used"),
+    ] {
+        let (challenge, away) = (format!("www-authenticate: Bearer realm=\"{realm}\"\r\n"), away.clone());
+        let address = server(move |request| match request.path.as_str() {
+            "/token" => ("307 Temporary Redirect", format!("location: {away}\r\n"), Vec::new()),
+            _ => ("401 Unauthorized", challenge.clone(), Vec::new()),
+        })
+        .await;
+        let mut hosts = vec![format!("http://{address}")];
+        hosts.extend(is_listed.then(|| format!("http://{other}")));
+        let options = RegistryOptions { login: test.options().login, ..options(&address, &hosts) };
+        let mut registry = Registry::new(options).unwrap();
+        let error = registry.artifact(&digest_of(b"")).await.unwrap_err().to_string();
+        assert!(error.starts_with(words), "{realm}: {error}");
+        assert_eq!(asked.load(Relaxed), 0, "{realm}");
+    }
+}
+
+#[tokio::test]
 async fn content_is_that_of_its_digest_and_size() {
     let test = TestRegistry::start().await;
     let manifest = push(&test, None).await.digest;
@@ -115,6 +183,32 @@ async fn content_is_that_of_its_digest_and_size() {
         let error = pulled(&mut test.registry(), &manifest).await.unwrap_err().to_string();
         assert!(error.contains(&words), "{error}");
     }
+    test.content.lock().unwrap().blobs.insert(component, b"component".to_vec());
+    let layer = |field: &str, value: Value| {
+        let mut layer = json!(Descriptor::of("application/wasm", b"component"));
+        layer[field] = value;
+        test.put_artifact(&json!({"layers": [layer]}))
+    };
+    for (field, value, words) in [
+        ("size", json!(10), "it has 9 bytes, and 10 as the manifest says"),
+        ("size", json!(i64::MAX), "has 9223372036854775807 bytes; it may have 16777216"),
+        ("size", json!(-1), "the manifest cannot be read, at line 1 and column"),
+        ("digest", json!("sha512:00"), "a layer whose digest is not sha256:"),
+        (
+            "urls",
+            json!(["http://elsewhere.example/a"]),
+            "has `urls`, and layers are fetched from the registry",
+        ),
+    ] {
+        let error = pulled(&mut test.registry(), &layer(field, value).digest).await.unwrap_err().to_string();
+        assert!(error.contains(words), "{field}: {error}");
+    }
+    for none in [json!([]), json!(null)] {
+        pulled(&mut test.registry(), &layer("urls", none).digest).await.unwrap();
+    }
+    let nothing = test.put_artifact(&json!({"layers": null}));
+    let error = pulled(&mut test.registry(), &nothing.digest).await.unwrap_err().to_string();
+    assert!(error.contains("the artifact has no layer of the type application/wasm"), "{error}");
     test.put_manifest(&manifest, &json!({"layers": []}));
     let error = pulled(&mut test.registry(), &manifest).await.unwrap_err().to_string();
     assert!(error.contains("the registry sent the manifest sha256:"), "{error}");

@@ -78,22 +78,22 @@ impl ComponentFetcher {
             runtime: self.work.clone(),
         };
         let mut registry = Registry::new(options).map_err(|error| error.to_string())?;
-        if let Some(policy) = &self.signatures
-            && let Err(error) = registry.verify(digest, &policy.keys).await
-        {
-            policy.unsigned(&files.name, &error.to_string())?;
-        }
-        let pulled = async {
-            let artifact = registry.artifact(digest).await?;
-            registry.layer(artifact.layer(&files.digest)?, |bytes| incoming.write(bytes)).await
-        };
-        pulled.await.map_err(|error: RegistryError| match error {
+        let explained = |error: RegistryError| match error {
             // The digest of the artifact is right: it is that of the component which is not.
             RegistryError::Content(reason) => {
                 format!("{reason}; check spec.source.oci and spec.source.digest")
             }
             error => error.to_string(),
-        })
+        };
+        // Before the signatures, which an artifact that does not exist lacks as well.
+        let artifact = registry.artifact(digest).await.map_err(explained)?;
+        let layer = artifact.layer(&files.digest).map_err(explained)?;
+        if let Some(policy) = &self.signatures
+            && let Err(error) = registry.verify(digest, &policy.keys).await
+        {
+            policy.unsigned(&files.name, &error.to_string())?;
+        }
+        registry.layer(layer, |bytes| incoming.write(bytes)).await.map_err(explained)
     }
 }
 
@@ -175,6 +175,16 @@ mod tests {
         assert!(error.contains("--signatures=require"), "{error}");
         // It is there all the same, for hosts that do not require any.
         assert_eq!((fetch(None).await, paths.lock().len()), (Ok(()), 1));
+    }
+
+    #[tokio::test]
+    async fn an_artifact_that_does_not_exist_is_not_said_to_lack_a_signature() {
+        let folder = tempfile::tempdir().unwrap();
+        let (url, _) = serve(|_| None).await;
+        let fetcher = fetcher_of(Some(policy(true)), folder.path(), &url).await;
+        let artifact = format!("oci://{}/web@{}", url.trim_start_matches("http://"), digest_of(b"none"));
+        let error = fetcher.fetch(&files(b"wasm", json!({"oci": artifact}))).await.unwrap_err();
+        assert_eq!(error, "the registry answered 404 Not Found for the manifest");
     }
 
     #[tokio::test]
