@@ -456,17 +456,14 @@ impl Manager {
         }
         if !self.0.first_loads_over.load(Acquire) {
             let plugins = self.plugins();
-            let loading =
-                plugins.iter().map(|p| p.status()).find(|status| status.state == PluginState::Loading);
-            return Some(match loading {
-                Some(p) => {
-                    format!("plugin {}: {}", p.name, p.last_error.unwrap_or_else(|| "loading".to_owned()))
-                }
-                None => {
-                    let unlisted = self.0.objects.get().and_then(PluginTable::why_unlisted);
-                    unlisted.unwrap_or_else(|| "reading the plugin directory".to_owned())
-                }
+            let statuses = plugins.iter().map(|plugin| plugin.status());
+            let loading = statuses.filter(|status| status.state == PluginState::Loading).map(|status| {
+                let why = status.last_error.unwrap_or_else(|| "loading".to_owned());
+                format!("plugin {}: {why}", status.name)
             });
+            let unlisted = || self.0.objects.get().and_then(PluginTable::why_unlisted);
+            let why = start_log::in_one_text(loading).or_else(unlisted);
+            return Some(why.unwrap_or_else(|| "reading the plugin directory".to_owned()));
         }
         None
     }
