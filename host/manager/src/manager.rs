@@ -156,6 +156,7 @@ impl Manager {
                 options.namespaces.as_ref(),
                 ceilings,
                 allowed,
+                clusters.others.keys().cloned().collect(),
                 components,
             )?);
         }
