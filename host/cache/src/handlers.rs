@@ -245,6 +245,10 @@ impl<F: EventFilter, L: Listener + ?Sized> Listener for FilteringResourceEventHa
         notification.call_as(verdict, &*self.listener);
     }
 
+    fn takes_waiting_changes(&self) -> bool {
+        self.listener.takes_waiting_changes()
+    }
+
     fn on_initial_list_end(&self) {
         self.listener.on_initial_list_end();
     }

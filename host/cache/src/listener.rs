@@ -41,6 +41,14 @@ pub trait Listener: Send + Sync {
         let _ = (notification, verdict);
     }
 
+    /// Whether it takes the place of another listener, which may leave before it has heard of every change that the store has
+    /// by now. Such a listener is also called, after its initial objects, for the changes that wait in the informer when it
+    /// joins, except for those of the first list. What they are about may be among its initial objects, and a deletion may be
+    /// that of an object before. Asked once, when it joins.
+    fn takes_waiting_changes(&self) -> bool {
+        false
+    }
+
     /// The last of the initial adds has been handed over (there may have been none). Called once.
     fn on_initial_list_end(&self) {}
 

@@ -9,6 +9,7 @@ mod clusters;
 mod options;
 mod shards;
 mod start_log;
+mod succession;
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -155,6 +156,7 @@ impl Manager {
                 options.namespaces.as_ref(),
                 ceilings,
                 allowed,
+                clusters.others.keys().cloned().collect(),
                 components,
             )?);
         }
@@ -334,54 +336,11 @@ impl Manager {
         &self.0.home.loader.work
     }
 
-    /// The run of a name; a new one if there is none, or one that is being removed. With files, these are the newest from now
-    /// on, whose preparation the token ends. One whose keys are not shared as its newest files say ends and gives way to
-    /// another: a host that is started now works as these files say, and both would work on one key.
-    fn plugin(&self, name: &str, newest: Option<(&Files, &CancellationToken)>) -> Arc<Plugin> {
-        let keys = newest.map(|(files, _)| files.manifest.keys);
-        // Under one lock: the end of a term, which puts another plugin in its place, comes before it or after it.
-        let mut plugins = self.0.plugins.lock();
-        let present = plugins.get(name).map(|entry| Arc::clone(&entry.plugin));
-        let running = present.clone().filter(|plugin| !plugin.is_stopping());
-        let plugin = match running {
-            Some(plugin) if keys.is_none_or(|keys| plugin.election().shares_as(keys)) => plugin,
-            running => {
-                if let Some(plugin) = &running {
-                    if plugin.current().is_some() {
-                        tracing::warn!(
-                            event = "plugin_keys_changed",
-                            plugin = name,
-                            "spec.keys changed: the plugin begins anew. A host that has not seen the change yet works on some of \
-                             the same keys meanwhile"
-                        );
-                    }
-                    plugins.get(name).into_iter().for_each(Entry::cancel);
-                    plugin.retire_for_successor();
-                }
-                let keys = keys.unwrap_or_default();
-                let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, keys, present);
-                plugin.pause(running.is_some_and(|before| before.is_paused()));
-                plugins.insert(name.to_owned(), Entry::new(&plugin));
-                plugin
-            }
-        };
-        if let (Some((files, cancel)), Some(entry)) = (newest, plugins.get_mut(name)) {
-            entry.prepare(cancel.clone());
-            entry.files = Some(files.clone());
-        }
-        plugin
-    }
-
     /// Loads the files of one run.
     fn load(&self, files: Files) {
         let cancel = self.0.stopping.child_token();
-        let before = self.find(&files.name).filter(|plugin| !plugin.is_stopping());
-        let last = before.as_ref().and_then(|plugin| plugin.current());
         let plugin = self.plugin(&files.name, Some((&files, &cancel)));
-        self.follow(Arc::clone(&plugin), files, cancel);
-        if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, &plugin)) {
-            self.hand_over(&before, last, &plugin);
-        }
+        self.follow(plugin, files, cancel);
     }
 
     /// Loads the newest files of a plugin again.
@@ -420,31 +379,6 @@ impl Manager {
             }
         };
         self.0.tasks.spawn_on(following, self.work());
-    }
-
-    /// Removes one run.
-    fn remove(&self, name: &str) {
-        let plugin = {
-            let plugins = self.0.plugins.lock();
-            let Some(entry) = plugins.get(name) else { return };
-            entry.cancel();
-            Arc::clone(&entry.plugin)
-        };
-        tracing::info!(event = "plugin_removed", plugin = name, "plugin removed");
-        plugin.reporter().removed();
-        plugin.retire();
-        let this = self.clone();
-        let removing = async move {
-            plugin.ended().await;
-            plugin.events().shutdown(EVENTS_GRACE).await;
-            let mut plugins = this.0.plugins.lock();
-            // Unless a new plugin of this name was added meanwhile.
-            if plugins.get(&**plugin.name()).is_some_and(|entry| Arc::ptr_eq(&entry.plugin, &plugin)) {
-                plugins.remove(&**plugin.name());
-                this.0.metrics.remove(plugin.name());
-            }
-        };
-        self.0.tasks.spawn_on(removing, self.work());
     }
 
     /// The plugins as `/plugins` shows them.
@@ -523,17 +457,14 @@ impl Manager {
         }
         if !self.0.first_loads_over.load(Acquire) {
             let plugins = self.plugins();
-            let loading =
-                plugins.iter().map(|p| p.status()).find(|status| status.state == PluginState::Loading);
-            return Some(match loading {
-                Some(p) => {
-                    format!("plugin {}: {}", p.name, p.last_error.unwrap_or_else(|| "loading".to_owned()))
-                }
-                None => {
-                    let unlisted = self.0.objects.get().and_then(PluginTable::why_unlisted);
-                    unlisted.unwrap_or_else(|| "reading the plugin directory".to_owned())
-                }
+            let statuses = plugins.iter().map(|plugin| plugin.status());
+            let loading = statuses.filter(|status| status.state == PluginState::Loading).map(|status| {
+                let why = status.last_error.unwrap_or_else(|| "loading".to_owned());
+                format!("plugin {}: {why}", status.name)
             });
+            let unlisted = || self.0.objects.get().and_then(PluginTable::why_unlisted);
+            let why = start_log::in_one_text(loading).or_else(unlisted);
+            return Some(why.unwrap_or_else(|| "reading the plugin directory".to_owned()));
         }
         None
     }

@@ -4,8 +4,9 @@
 //! The informer holds it under the lock that also covers changing the store, so joining and leaving fall between two
 //! batches, or between two chunks of calls. Invariants: a listener is called for a change after the store has it; a panic
 //! of a listener costs that one call; a listener marked as removed is not called any more; a listener gets its initial
-//! objects first, then the changes since it joined. Changes of the store are queued here before anything else is done with
-//! them, so that a panic in between hides none from the listeners.
+//! objects first, then the changes since it joined, and those that wait when it joins if it takes the place of another listener.
+//! Changes of the store are queued here before anything else is done with them, so that a panic in between hides none from the
+//! listeners.
 //!
 //! The number of listeners is that of the plugins. So a change is looked up in an index of what listeners require of objects
 //! ([`requirement_index`]), each [group](groups) of listeners with equal interests is judged once, and the listeners for which
@@ -69,6 +70,8 @@ struct Distribution {
     audience: Audience,
     /// Listeners that joined before. Later ones get the changes with the objects of the store.
     members: u64,
+    /// Of the later ones, those that get the changes as well. In the order of joining.
+    late: Vec<u64>,
     /// A change that some listeners were called for.
     begun: Option<Begun>,
 }
@@ -114,11 +117,31 @@ impl Processor {
     pub(crate) fn add(&mut self, new: NewMember, snapshot: &Snapshot) {
         let NewMember { id, listener, resync, delivered } = new;
         let resync = Resync::every(resync);
-        let replay = Some(Replay { objects: snapshot.cursor(), backlog: VecDeque::new() });
         let joined_after = self.joined;
         self.joined += 1;
         let group = self.groups.join(joined_after, listener.interest(), resync.is_some());
+        let backlog = match listener.takes_waiting_changes() {
+            true => self.share_waiting(joined_after, group),
+            false => VecDeque::new(),
+        };
+        let replay = Some(Replay { objects: snapshot.cursor(), backlog });
         self.members.push(Member { id, joined_after, group, listener, resync, delivered, replay });
+    }
+
+    /// Has a listener that joins called for the changes that wait, but for those of the first list. Returns the one that is
+    /// being delivered if the group of the listener is not judged for it any more.
+    fn share_waiting(&mut self, joined_after: u64, group: u64) -> VecDeque<Change> {
+        let mut backlog = VecDeque::new();
+        for distribution in self.pending.iter_mut().filter(|distribution| !distribution.initial) {
+            distribution.late.push(joined_after);
+            if let Some(Begun { change, candidates: Some(candidates), .. }) = &distribution.begun
+                && !candidates.contains(&group)
+                && !Notification::of(change, false).is_sync()
+            {
+                backlog.push_back(change.clone());
+            }
+        }
+        backlog
     }
 
     pub(crate) fn remove(&mut self, id: u64) {
@@ -155,8 +178,8 @@ impl Processor {
         audience: Audience,
     ) {
         let members = self.joined;
-        let changes = Box::new(changes);
-        self.pending.push_back(Distribution { changes, initial, audience, members, begun: None });
+        let (changes, late) = (Box::new(changes), Vec::new());
+        self.pending.push_back(Distribution { changes, initial, audience, members, late, begun: None });
     }
 
     /// Calls the listeners for some of the queued changes; tells whether there may be more. `removed` knows the listeners
@@ -262,9 +285,10 @@ impl Processor {
                 return;
             }
         }
-        let joined =
-            group.audience(notification, audience).iter().take_while(|listener| **listener < members);
-        calls.extend(joined.map(|listener| (*listener, verdict)));
+        let late = self.pending.front().map_or(&[][..], |distribution| distribution.late.as_slice());
+        let is_called = |listener: &&u64| **listener < members || late.binary_search(*listener).is_ok();
+        let called = group.audience(notification, audience).iter().filter(is_called);
+        calls.extend(called.map(|listener| (*listener, verdict)));
     }
 
     /// Calls listeners that joined late for some of their initial objects, and for the changes since, each for its share of

@@ -1,14 +1,17 @@
 //! Slices of calls, and replays in turns.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pilothouse_object::ObjectKey;
+use pilothouse_object::{Object, ObjectKey};
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
+use crate::handlers::FilteringResourceEventHandler;
 use crate::indexer::Indexer;
 use crate::listener::Listener;
-use crate::testing::{Recorder, config_map, config_maps};
+use crate::testing::{Recorder, config_map, config_maps, object};
 
 #[test]
 fn a_short_replay_does_not_wait_for_a_long_one() {
@@ -37,11 +40,11 @@ fn a_short_replay_does_not_wait_for_a_long_one() {
 struct Keys(parking_lot::Mutex<Vec<String>>);
 
 impl Listener for Keys {
-    fn on_add(&self, object: &pilothouse_object::Object, _: bool) {
+    fn on_add(&self, object: &Object, _: bool) {
         self.0.lock().push(object.key().to_string());
     }
-    fn on_update(&self, _: &pilothouse_object::Object, _: &pilothouse_object::Object, _: bool) {}
-    fn on_delete(&self, _: &ObjectKey, _: Option<&pilothouse_object::Object>, _: bool) {}
+    fn on_update(&self, _: &Object, _: &Object, _: bool) {}
+    fn on_delete(&self, _: &ObjectKey, _: Option<&Object>, _: bool) {}
 }
 
 fn listeners(processor: &mut Processor, count: u64) -> Vec<Arc<Keys>> {
@@ -96,4 +99,93 @@ fn a_slice_ends_when_its_time_is_over() {
         slices += 1;
     }
     assert_eq!((slices, all[0].0.lock().len(), all[1].0.lock().len()), (4, 2, 2));
+}
+
+/// Notes what it is called for, and takes the place of another listener.
+struct Successor(Arc<parking_lot::Mutex<Vec<String>>>);
+
+impl Listener for Successor {
+    fn on_add(&self, object: &Object, is_in_initial_list: bool) {
+        let word = if is_in_initial_list { "initial" } else { "add" };
+        self.0.lock().push(format!("{word} {}", object.key()));
+    }
+
+    fn on_update(&self, _: &Object, new: &Object, _: bool) {
+        self.0.lock().push(format!("update {}", new.key()));
+    }
+
+    fn on_delete(&self, key: &ObjectKey, _: Option<&Object>, _: bool) {
+        self.0.lock().push(format!("delete {key}"));
+    }
+
+    fn takes_waiting_changes(&self) -> bool {
+        true
+    }
+}
+
+/// An object that the filter of [`join_behind_filter`] shows.
+fn web(key: &str, version: &str) -> Object {
+    let labels = json!({"metadata": {"labels": {"app": "web"}}});
+    object(&config_maps().gvk, key, &format!("uid-of-{key}"), version, labels)
+}
+
+/// Adds a listener behind a filter, and gives it its initial objects. Returns what it is called for.
+fn join_behind_filter(processor: &mut Processor, id: u64) -> Arc<parking_lot::Mutex<Vec<String>>> {
+    let calls = Arc::<parking_lot::Mutex<Vec<String>>>::default();
+    let selector = "app=web".parse().unwrap();
+    let listener =
+        Arc::new(FilteringResourceEventHandler::by_labels(selector, Successor(Arc::clone(&calls))));
+    let (delivered, _) = watch::channel(false);
+    let snapshot = Indexer::new(true).snapshot();
+    processor.add(NewMember { id, listener, resync: None, delivered }, &snapshot);
+    while processor.replay(&|_| false) {}
+    calls
+}
+
+/// A reload adds the listeners of the next generation, and then removes those of the one before: what waits in the informer at
+/// that moment comes to one of the two.
+#[test]
+fn a_listener_that_takes_the_place_of_another_is_called_for_what_that_one_was_still_to_get() {
+    // No list shows the first one.
+    let changes = || {
+        let gone = web("a/1", "1");
+        [
+            Change::Deleted { key: gone.key().clone(), object: Some(gone), final_state_unknown: false },
+            Change::Added(web("a/2", "2")),
+            Change::Updated { old: web("a/3", "1"), new: web("a/3", "3") },
+        ]
+    };
+    let all = ["delete a/1", "add a/2", "update a/3"];
+    let mut moments = BTreeSet::new();
+    // Three listeners and two groups: a change takes four slices.
+    for slices in 0..=4 * all.len() {
+        let mut processor = Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr(), None) };
+        processor.end_initial_list(&|_| false);
+        let before = join_behind_filter(&mut processor, 1000);
+        listeners(&mut processor, 2);
+        processor.slice = Duration::from_nanos(1);
+        processor.enqueue(changes().into_iter(), false, Audience::Resyncing);
+        (0..slices).for_each(|_| _ = processor.distribute(&|_| false));
+        let after = join_behind_filter(&mut processor, 1001);
+        processor.remove(1000);
+        while processor.distribute(&|_| false) || processor.replay(&|_| false) {}
+        let (before, after) = (before.lock().clone(), after.lock().clone());
+        let are_in_order = all[..before.len()] == before[..] && all[all.len() - after.len()..] == after[..];
+        assert!(are_in_order, "{slices}: {before:?}, {after:?}");
+        assert!(before.len() + after.len() >= all.len(), "{slices}: {before:?}, {after:?}");
+        moments.insert((before.len(), after.len()));
+    }
+    for moment in [(0, 3), (1, 3), (1, 2), (3, 0)] {
+        assert!(moments.contains(&moment), "{moment:?} is none of {moments:?}");
+    }
+}
+
+#[test]
+fn a_listener_that_takes_the_place_of_another_gets_the_first_list_as_its_initial_objects_alone() {
+    let mut processor = Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr(), None) };
+    processor.enqueue([Change::Added(web("a/1", "1"))].into_iter(), true, Audience::Resyncing);
+    // The store would have shown it.
+    let calls = join_behind_filter(&mut processor, 0);
+    while processor.distribute(&|_| false) {}
+    assert_eq!(*calls.lock(), [""; 0]);
 }

@@ -11,6 +11,7 @@
 //!        └─► Leadership of each term, like that of an election
 //! ```
 
+mod handover_times;
 mod keys;
 mod lease;
 mod machine;

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::handover_times::HandoverTimes;
 use super::lease::ShardLease;
 use super::machine::{Effect, Machine, MachineConfig};
 use super::names::{LeaseNames, shards_of_holder};
@@ -34,6 +35,7 @@ pub struct ShardsTask {
     /// The zero of the machine's clock.
     origin: BootInstant,
     terms: Terms,
+    times: HandoverTimes,
 }
 
 /// The terms that last, with when each began by the machine's clock. All end when this is dropped.
@@ -73,6 +75,7 @@ impl Shards {
         });
         let (sender, commands) = unbounded_channel();
         let terms = Terms((0..config.shards).map(|_| None).collect());
+        let times = HandoverTimes::new(config.shards);
         let shards = Self(Arc::new(Inner {
             lease: store.describe(),
             terms: (0..config.shards).map(|_| watch::Sender::new(None)).collect(),
@@ -81,7 +84,7 @@ impl Shards {
             config,
         }));
         let (store, origin) = (Arc::new(store), BootInstant::now());
-        Ok((shards.clone(), ShardsTask { shards, machine, store, commands, origin, terms }))
+        Ok((shards.clone(), ShardsTask { shards, machine, store, commands, origin, terms, times }))
     }
 }
 
@@ -157,10 +160,12 @@ impl ShardsTask {
         match effect {
             Effect::Begin { shard, claim, until } => {
                 let token = self.token(claim);
+                let free_for = self.times.taken(shard, now).map(tracing::field::debug);
                 tracing::info!(
                     event = "shard_taken",
                     shard,
                     token = %token,
+                    free_for,
                     "this host runs the plugins of a shard"
                 );
                 let term = Leadership::new(token, reading, until.saturating_sub(now));
@@ -182,11 +187,22 @@ impl ShardsTask {
                     shard,
                     "shard given up: no new calls of its plugins"
                 );
+                self.times.yields(shard, now);
                 self.terms.0[shard].iter().for_each(|(term, _)| term.cancel());
             }
             Effect::End { shard } => {
-                if let Some((term, _)) = self.terms.0[shard].take() {
-                    if !term.is_cancelled() {
+                let took = self.times.ended(shard, now);
+                if let Some((term, began)) = self.terms.0[shard].take() {
+                    // A term that is given up lasts until its work has ended, unless it is lost before.
+                    if let Some(took) = took.filter(|_| term.is_leading()) {
+                        tracing::info!(
+                            event = "shard_released",
+                            shard,
+                            ?took,
+                            held = ?now.saturating_sub(began),
+                            "the last calls of the shard have ended: others may take it"
+                        );
+                    } else {
                         tracing::error!(
                             event = "shard_lost",
                             shard,
@@ -212,16 +228,24 @@ impl ShardsTask {
     }
 
     /// Shows others what is known.
-    fn show(&self, now: Duration) {
+    fn show(&mut self, now: Duration) {
         let looked = Instant::now();
         let instant = |at: Duration| looked.checked_sub(now.saturating_sub(at));
         let (own, machine) = (self.shards.identity(), &self.machine);
+        let hosts = machine.hosts(now);
+        for shard in 0..self.shards.count() {
+            let (holder, _) = machine.holder(shard);
+            // Between the answer to its claim and its term the shard has nobody yet.
+            if holder != own {
+                self.times.saw(shard, !hosts.iter().any(|host| host == holder), now);
+            }
+        }
         let of_shards = || (0..self.shards.count()).map(|shard| machine.holder(shard));
         let at_work = |(holder, at): (&str, Option<Duration>)| at.filter(|_| holder != own).and_then(instant);
         let view = View {
             holders: of_shards().map(|(holder, _)| holder.to_owned()).collect(),
             at_work: of_shards().map(at_work).collect(),
-            hosts: machine.hosts(now),
+            hosts,
             kept_out_by: machine.kept_out_by().map(str::to_owned),
             looked: Some(looked),
         };

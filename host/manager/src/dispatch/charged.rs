@@ -38,6 +38,10 @@ impl Listener for Charged {
         self.listener.on_judged(notification, verdict);
     }
 
+    fn takes_waiting_changes(&self) -> bool {
+        self.listener.takes_waiting_changes()
+    }
+
     fn on_initial_list_end(&self) {
         self.listener.on_initial_list_end();
     }

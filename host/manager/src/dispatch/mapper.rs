@@ -261,6 +261,11 @@ impl Listener for Mapper {
         Some(self.selection.interest())
     }
 
+    /// The mapper before is removed when this one is there, and keys may come twice.
+    fn takes_waiting_changes(&self) -> bool {
+        true
+    }
+
     fn on_judged(&self, notification: &Notification<'_>, verdict: Verdict) {
         match notification {
             Notification::Added { object, .. } => self.add(object, Reasons::ADDED, Priority::NORMAL),

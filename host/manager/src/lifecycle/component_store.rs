@@ -6,9 +6,11 @@
 //!
 //! Invariants: a file has the content of its digest when it gets its name; it belongs to one namespace, so nobody runs what only
 //! another namespace could fetch; where signatures are required, a file has the keys in its name, so that none is used that was not
-//! checked with them; the folder is private, as that of compiled components; all files together have a bound,
-//! beyond which those go that were not loaded for longest. All methods block. Called by [`super::component_fetch`].
+//! checked with them; the folder is private, as that of compiled components; all components together have a bound,
+//! beyond which the namespace that has the most bytes gives those up that it has not loaded for longest: nobody fills the folder at
+//! the expense of others. All methods block. Called by [`super::component_fetch`].
 
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -121,16 +123,30 @@ impl ComponentStore {
         Ok(())
     }
 
-    /// Removes components that were not loaded for longest, until the others are within the bound.
+    /// Removes components until the others are within the bound, each of the namespace that has the most bytes then: the one that
+    /// was not loaded for longest. The newest one stays.
     fn make_room(&self, newest: &Path) {
         let mut files = self.files();
+        // Those that are being written are few, and go or get their names soon.
+        files.retain(|(path, ..)| !is_temporary(path));
+        // The last of a namespace goes first.
+        files.sort_by_key(|(_, _, used)| std::cmp::Reverse(*used));
         let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
-        files.sort_by_key(|(_, _, used)| *used);
-        for (path, size, _) in files.into_iter().filter(|(path, ..)| path != newest) {
-            if total <= self.most_bytes {
-                return;
+        let mut namespaces: HashMap<String, Owned> = HashMap::new();
+        for (path, size, _) in files {
+            let owned = namespaces.entry(namespace_of(&path)).or_default();
+            owned.bytes += size;
+            if path != newest {
+                owned.files.push((path, size));
             }
-            if fs::remove_file(path).is_ok() {
+        }
+        while total > self.most_bytes {
+            let owned = namespaces.values_mut().filter(|owned| !owned.files.is_empty());
+            let Some(largest) = owned.max_by_key(|owned| owned.bytes) else { return };
+            let Some((path, size)) = largest.files.pop() else { return };
+            largest.bytes -= size;
+            // One that another host has removed is gone as well.
+            if fs::remove_file(&path).is_ok() || !path.exists() {
                 total -= size;
             }
         }
@@ -138,9 +154,8 @@ impl ComponentStore {
 
     fn remove_left_over(&self, now: SystemTime) {
         for (path, _, written) in self.files() {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let age = now.duration_since(written).unwrap_or_default();
-            if name.starts_with(TEMPORARY) && age > LEFT_OVER {
+            if is_temporary(&path) && age > LEFT_OVER {
                 // Another host may have removed it.
                 let _ = fs::remove_file(path);
             }
@@ -156,6 +171,27 @@ impl ComponentStore {
         };
         entries.filter_map(file).collect()
     }
+}
+
+/// The components of one namespace.
+#[derive(Default)]
+struct Owned {
+    bytes: u64,
+    /// Those that may go, with their sizes; the one to go first is the last.
+    files: Vec<(PathBuf, u64)>,
+}
+
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+fn is_temporary(path: &Path) -> bool {
+    name_of(path).starts_with(TEMPORARY)
+}
+
+/// The namespace of a component; namespaces have no dots.
+fn namespace_of(path: &Path) -> String {
+    name_of(path).split('.').next().unwrap_or_default().to_owned()
 }
 
 impl IncomingComponent {
@@ -279,6 +315,27 @@ mod tests {
         // One that is larger than all others together stays alone.
         let large = keep(&store, "b", &[3; 30]);
         assert_eq!(names(folder.path()), [store.path("b", &large).file_name().unwrap().to_str().unwrap()]);
+    }
+
+    #[test]
+    fn a_namespace_that_fills_the_folder_gives_up_its_own_components_and_not_those_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = ComponentStore { most_bytes: 50, ..store(folder.path()) };
+        let of_other = keep(&store, "other", b"0000000000");
+        let hours_ago = SystemTime::now() - Duration::from_secs(3600);
+        File::open(store.path("other", &of_other)).unwrap().set_modified(hours_ago).unwrap();
+        // One that is being written is nobody's.
+        let incoming = store.incoming().unwrap();
+        let digests: Vec<String> =
+            (0..20).map(|n| keep(&store, "greedy", format!("{n:010}").as_bytes())).collect();
+        assert!(store.has("other", &of_other) && incoming.path.exists());
+        let kept = digests.iter().filter(|digest| store.has("greedy", digest)).count();
+        assert!(kept == 4 && store.has("greedy", &digests[19]), "{kept}");
+        // A namespace with few is given room.
+        keep(&store, "other", b"1111111111");
+        keep(&store, "third", b"2222222222");
+        assert!(store.has("other", &of_other));
+        assert_eq!(digests.iter().filter(|digest| store.has("greedy", digest)).count(), 2);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A reload moves from the old feeds to the new ones in this order, so that no change is missed and none is delivered by two
 //! pumps at once:
 //!
-//! 1. each watch of the new generation gets its listener;
+//! 1. each watch of the new generation gets its listener, and a mapper also what its informer has not passed on yet;
 //! 2. the old mappers and unused rings are removed, and the old pumps are cancelled;
 //! 3. each new pump waits for the pump that it replaces, and delivers the events which that one left.
 //!

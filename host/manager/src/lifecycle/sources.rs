@@ -2,8 +2,8 @@
 //!
 //! Invariants: a name is the directory's from its first usable files on until they are gone, also while they are broken in
 //! between; what the cluster has of it waits until then. Files that were never usable take no name. When a name changes its
-//! source, its plugin ends and a new one begins: the operator's permissions, state and generations to roll back to are never
-//! those of a tenant, nor the other way round. Pure; called by the manager for each change.
+//! source, its plugin ends and a new one begins: the operator's permissions, state, keys and generations to roll back to are
+//! never those of a tenant, nor the other way round. Pure; called by the manager for each change.
 
 use std::collections::{HashMap, HashSet};
 

@@ -331,6 +331,11 @@ impl LifecycleState {
         self.waits_long() || !matches!(self.phase, Phase::Loading)
     }
 
+    /// Whether a generation is current, or none will be.
+    pub(crate) fn has_run_or_ends(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. } | Phase::Draining { .. })
+    }
+
     /// Number of the current generation.
     pub(crate) fn generation(&self) -> Option<u64> {
         match self.phase {

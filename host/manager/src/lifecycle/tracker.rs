@@ -22,7 +22,7 @@ use crate::lifecycle::state::{CallKind, Faults, LifecycleState, StateView};
 pub(crate) struct StateTracker {
     state: Mutex<LifecycleState>,
     awaits_answer: AtomicBool,
-    /// Wakes pauses of a quarantine, waits for the first load, and waits for a rollback.
+    /// Wakes pauses of a quarantine, waits for a state, and waits for a rollback.
     changed: Notify,
     stopping: CancellationToken,
     is_stopping: AtomicBool,
@@ -176,11 +176,11 @@ impl StateTracker {
         }
     }
 
-    /// Waits for the first generation, for the failure of its load, or for the removal of the plugin.
-    pub(crate) async fn first_load_over(&self) {
+    /// Waits for a state.
+    pub(crate) async fn wait_until(&self, holds: impl Fn(&LifecycleState) -> bool) {
         loop {
             let changed = self.changed.notified();
-            if self.state.lock().is_first_load_over() {
+            if holds(&self.state.lock()) {
                 return;
             }
             changed.await;

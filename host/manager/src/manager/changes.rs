@@ -11,7 +11,7 @@ use pilothouse_plugin::{HOME_CLUSTER, run_name, split_run};
 use super::Manager;
 use crate::lifecycle::directory::Directory;
 use crate::lifecycle::plugin_objects::status::PluginView;
-use crate::lifecycle::plugin_objects::{ObjectChange, PluginObjects};
+use crate::lifecycle::plugin_objects::{ObjectChange, PluginObjects, no_cluster};
 use crate::lifecycle::sources::AfterFiles;
 
 impl Manager {
@@ -115,16 +115,11 @@ impl Manager {
         }
     }
 
-    /// Why the run of a cluster that the host does not have is refused.
+    /// Why the run of a cluster that the host does not have is refused. A Plugin of the cluster that names one is not accepted.
     fn no_cluster(&self, files: &Files) -> String {
         let (place, cluster) = (files.places.manifest_or_component(), split_run(&files.name).1);
         let others = self.0.others.keys().map(String::as_str);
-        let names: Vec<&str> = std::iter::once(HOME_CLUSTER).chain(others).collect();
-        format!(
-            "{place}: spec.clusters: the host has no cluster {:?}, it has: {}; name it in --clusters",
-            cluster.unwrap_or(HOME_CLUSTER),
-            names.join(", ")
-        )
+        format!("{place}: {}", no_cluster(cluster.unwrap_or(HOME_CLUSTER), others))
     }
 
     /// Removes all runs of a plugin.

@@ -13,7 +13,6 @@ use pilothouse_election::Shards;
 use pilothouse_plugin::KeySharing;
 
 use super::{EVENTS_GRACE, Entry, Manager};
-use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
 impl Manager {
@@ -65,7 +64,11 @@ impl Manager {
         let entry = plugins.get_mut(&**plugin.name()).filter(|entry| Arc::ptr_eq(&entry.plugin, plugin));
         let Some(entry) = entry.filter(|entry| !entry.followed.is_cancelled() && !cancel.is_cancelled())
         else {
-            return plugin.retire();
+            // One that is removed, or has a successor by now, is retired already, and its queue keeps keys.
+            if cancel.is_cancelled() {
+                plugin.retire();
+            }
+            return;
         };
         let last = plugin.retire_for_successor();
         entry.cancel();
@@ -85,31 +88,9 @@ impl Manager {
         }
         self.hand_over(plugin, last, &next);
     }
-
-    /// Has the informers of the last generation of a plugin, and the listeners of its mapped watches, go on until the plugin in
-    /// its place has its own, and hands the keys of objects that are gone over.
-    pub(super) fn hand_over(
-        &self,
-        plugin: &Arc<Plugin>,
-        last: Option<Arc<Generation>>,
-        successor: &Arc<Plugin>,
-    ) {
-        let (this, plugin, mut successor) = (self.clone(), Arc::clone(plugin), Arc::clone(successor));
-        let handing_over = async move {
-            plugin.ended().await;
-            successor.first_load_over().await;
-            // It may have been replaced before it had any.
-            while let Some(newer) = this.find(plugin.name()).filter(|newer| !Arc::ptr_eq(newer, &successor)) {
-                successor = newer;
-                successor.first_load_over().await;
-            }
-            plugin.hand_over_deletions(last.as_deref(), &successor);
-        };
-        self.0.tasks.spawn_on(handing_over, self.work());
-    }
 }
 
 #[cfg(test)]
 mod key_tests;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

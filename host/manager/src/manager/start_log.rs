@@ -1,7 +1,8 @@
 //! [`StartLog`]: what is logged about a host that is not ready yet. A kubelet's probe gets no reasons, so the log has them.
 //!
-//! Invariants: a reason why the Plugins of the cluster cannot be listed is logged when it differs from the last one; that the host
-//! is late is logged once, and so is that it became ready after either. Nothing is logged of a host that is ready in time.
+//! Invariants: each reason why the Plugins of the cluster cannot be listed is logged once, up to a number of them, since servers
+//! write reasons; that the host is late is logged once, and so is that it became ready after either. Nothing is logged of a
+//! host that is ready in time.
 
 use std::time::Duration;
 
@@ -14,12 +15,14 @@ use crate::lifecycle::plugin_objects::PluginTable;
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a start may take without a line: longer than the compilation of most components.
 const LATE: Duration = Duration::from_secs(10);
+/// Reasons that are remembered, and named in one text.
+const MOST_REASONS: usize = 8;
 
 /// What was logged so far.
 #[derive(Debug, Default)]
 struct StartLog {
-    /// The last reason why the Plugins cannot be listed.
-    unlisted: Option<String>,
+    /// The reasons why the Plugins could not be listed.
+    unlisted: Vec<String>,
     is_late: bool,
 }
 
@@ -42,9 +45,9 @@ impl StartLog {
         not_ready: Option<String>,
         unlisted: Option<String>,
     ) -> Option<Line> {
-        let unlisted = unlisted.filter(|why| self.unlisted.as_ref() != Some(why));
-        if let Some(why) = unlisted {
-            self.unlisted = Some(why.clone());
+        let is_new = |why: &String| self.unlisted.len() < MOST_REASONS && !self.unlisted.contains(why);
+        if let Some(why) = unlisted.filter(is_new) {
+            self.unlisted.push(why.clone());
             return Some(Line::Unlisted(why));
         }
         match not_ready {
@@ -52,9 +55,21 @@ impl StartLog {
                 self.is_late = true;
                 Some(Line::Late(why))
             }
-            None if self.is_late || self.unlisted.is_some() => Some(Line::Ready),
+            None if self.is_late || !self.unlisted.is_empty() => Some(Line::Ready),
             _ => None,
         }
+    }
+}
+
+/// Some reasons in one text: the first ones, and the number of the others. None if there are none.
+pub(super) fn in_one_text(mut reasons: impl Iterator<Item = String>) -> Option<String> {
+    let named: Vec<String> = reasons.by_ref().take(MOST_REASONS).collect();
+    let others = reasons.count();
+    let text = named.join("; ");
+    match others {
+        _ if named.is_empty() => None,
+        0 => Some(text),
+        others => Some(format!("{text}; and {others} more")),
     }
 }
 
@@ -108,8 +123,30 @@ mod tests {
         assert_eq!(look(10, "plugin p: loading", ""), Some(Line::Late("plugin p: loading".to_owned())));
         assert_eq!(look(11, "plugin q: loading", ""), None);
         assert_eq!(look(12, "", ""), Some(Line::Ready));
+        assert_eq!(look(13, "", "no kind"), Some(Line::Ready), "a reason that comes back is no news");
         let mut quick = StartLog::default();
         assert_eq!(quick.look(Duration::ZERO, Some("listing".to_owned()), None), None);
         assert_eq!(quick.look(Duration::from_secs(1), None, None), None);
+    }
+
+    #[test]
+    fn a_server_that_refuses_for_ever_new_reasons_does_not_fill_the_log() {
+        let mut log = StartLog::default();
+        let look = |n: usize| {
+            let why = format!("request {n} is forbidden");
+            log.look(Duration::from_secs(1), Some("listing".to_owned()), Some(why))
+        };
+        let lines = (0..1000).filter_map(look).count();
+        assert_eq!((lines, log.unlisted.len()), (MOST_REASONS, MOST_REASONS));
+    }
+
+    #[test]
+    fn the_first_reasons_are_named_and_the_others_counted() {
+        let text = |count: usize| in_one_text((0..count).map(|n| format!("plugin p{n}: loading")));
+        assert_eq!(text(0), None);
+        assert_eq!(text(2).as_deref(), Some("plugin p0: loading; plugin p1: loading"));
+        let all = text(MOST_REASONS).unwrap();
+        assert!(all.ends_with("plugin p7: loading"), "{all}");
+        assert_eq!(text(MOST_REASONS + 3), Some(format!("{all}; and 3 more")));
     }
 }

@@ -70,6 +70,11 @@ impl Plugin {
 
     /// Waits for the first generation, for the failure of its load, or for the removal of the plugin.
     pub(crate) async fn first_load_over(&self) {
-        self.state.first_load_over().await;
+        self.state.wait_until(LifecycleState::is_first_load_over).await;
+    }
+
+    /// Waits for the first generation, or for the end of the plugin.
+    pub(crate) async fn has_run_or_ends(&self) {
+        self.state.wait_until(LifecycleState::has_run_or_ends).await;
     }
 }

@@ -6,7 +6,7 @@
 //! Invariants: the gate of a shard is open only within a term. Both ends are under `handover`: a begin that comes after the end
 //! of its term does nothing. The key of an object that is gone outlives the end of a term, up to the most tombstones of a plugin,
 //! since no pass over the caches finds it again: the closed gate keeps it, that of the successor where there is one. The
-//! successor's listeners are waited for until its first load is over or waits long; deletions after that are not kept.
+//! listeners of mapped watches go on until a successor has its own (`manager/succession.rs`).
 
 use std::sync::Arc;
 
@@ -76,6 +76,13 @@ impl Plugin {
             generation.stop_handlers();
         }
         generation
+    }
+
+    /// Nobody takes over the keys of this plugin, which was retired with its queue open, or the listeners of `last`, its last
+    /// generation.
+    pub(crate) fn end_without_successor(&self, last: Option<&Generation>) {
+        last.into_iter().for_each(Generation::stop);
+        self.queue.shut_down();
     }
 
     /// Passes the keys of objects that are gone on to the successor: those that the queue has left, and those whose objects were

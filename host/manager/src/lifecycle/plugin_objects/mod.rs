@@ -22,7 +22,7 @@ use pilothouse_cache::{CacheError, InformerLease, Listener, Registration, Shared
 use pilothouse_client::ApiResource;
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::directory::{Files, Places, digest_of};
-use pilothouse_plugin::{AllowLists, Ceilings, ComponentHosts, Manifest};
+use pilothouse_plugin::{AllowLists, Ceilings, ComponentHosts, HOME_CLUSTER, Manifest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
@@ -117,7 +117,16 @@ pub(crate) struct PluginObjects {
     synced: bool,
     ceilings: Ceilings,
     allowed: AllowLists,
+    /// The names of the clusters of the host, but for the home cluster.
+    clusters: BTreeSet<String>,
     store: Arc<ComponentStore>,
+}
+
+/// Why a manifest that names this cluster in `spec.clusters` cannot be run there; the host has `others` beside the home cluster.
+pub(crate) fn no_cluster<'a>(name: &str, others: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = std::iter::once(HOME_CLUSTER).chain(others).collect();
+    let names = names.join(", ");
+    format!("spec.clusters: the host has no cluster {name:?}, it has: {names}; name it in --clusters")
 }
 
 /// The resource.
@@ -126,7 +135,7 @@ pub(crate) fn plugins() -> ApiResource {
 }
 
 impl PluginObjects {
-    /// Begins to follow the Plugins of these namespaces.
+    /// Begins to follow the Plugins of these namespaces; `clusters` are those of the host beside the home cluster.
     ///
     /// # Errors
     /// When the informers have ended.
@@ -135,6 +144,7 @@ impl PluginObjects {
         namespaces: Option<&BTreeSet<String>>,
         ceilings: Ceilings,
         allowed: AllowLists,
+        clusters: BTreeSet<String>,
         store: Arc<ComponentStore>,
     ) -> Result<Self, CacheError> {
         let scopes: Vec<Option<&str>> = match namespaces {
@@ -154,6 +164,7 @@ impl PluginObjects {
             synced: false,
             ceilings,
             allowed,
+            clusters,
             store,
         })
     }
@@ -234,6 +245,10 @@ impl PluginObjects {
         let manifest = Manifest::of_object(text, &self.ceilings).map_err(|error| error.to_string())?;
         self.allowed.check(&manifest)?;
         self.allowed.check_clusters(&manifest, false)?;
+        let is_absent = |name: &&String| *name != HOME_CLUSTER && !self.clusters.contains(*name);
+        if let Some(absent) = manifest.clusters.iter().find(is_absent) {
+            return Err(no_cluster(absent, self.clusters.iter().map(String::as_str)));
+        }
         let (namespace, _) = name.split_once('/').unwrap_or_default();
         // A manifest of an object has both.
         let digest = manifest.source.digest.clone().unwrap_or_default();

@@ -15,6 +15,11 @@ pub(super) struct Cluster {
 
 impl Cluster {
     pub(super) async fn new() -> Self {
+        Self::of_host(AllowLists::default(), BTreeSet::new()).await
+    }
+
+    /// Of a host with these clusters beside the home cluster.
+    async fn of_host(allowed: AllowLists, clusters: BTreeSet<String>) -> Self {
         let server = FakeControllerSource::new(plugins());
         let of = server.clone();
         let factory = SharedInformerFactory::new(
@@ -24,9 +29,10 @@ impl Cluster {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(ComponentStore::open(folder.path().join("components")).unwrap());
         let namespaces = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
-        let allowed = AllowLists { namespaces: Some(namespaces.clone()), ..AllowLists::default() };
+        let allowed = AllowLists { namespaces: Some(namespaces.clone()), ..allowed };
+        let ceilings = Ceilings::default();
         let source =
-            PluginObjects::start(&factory, Some(&namespaces), Ceilings::default(), allowed, store).unwrap();
+            PluginObjects::start(&factory, Some(&namespaces), ceilings, allowed, clusters, store).unwrap();
         settle().await;
         Self { server, source, _folder: folder }
     }
@@ -131,6 +137,24 @@ async fn a_plugin_that_names_what_it_may_not_is_refused_until_it_is_corrected() 
         assert!(refused.starts_with(words), "{refused}");
     }
     cluster.server.update("a/p", plugin("a", 5, 2, &Value::Null));
+    settle().await;
+    assert_eq!(cluster.changes(), ["a/p 5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_names_a_cluster_that_the_host_does_not_have_is_refused_with_the_remedy() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let allowed = AllowLists { clusters: Some(names(&["east", "mars"])), ..AllowLists::default() };
+    let mut cluster = Cluster::of_host(allowed, names(&["east"])).await;
+    let mut body = plugin("a", 5, 1, &json!({}));
+    body["spec"]["clusters"] = json!(["home", "mars"]);
+    cluster.server.create("a/p", body.clone());
+    settle().await;
+    let why = "spec.clusters: the host has no cluster \"mars\", it has: home, east; name it in --clusters";
+    assert_eq!(cluster.changes(), [format!("Plugin a/p: {why}")]);
+    assert_eq!(cluster.admission("a/p").map(|admission| admission.outcome), Some(Err(why.to_owned())));
+    body["spec"]["clusters"] = json!(["home", "east"]);
+    cluster.server.update("a/p", body);
     settle().await;
     assert_eq!(cluster.changes(), ["a/p 5"]);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_client::{ApiResource, DeleteParams, WriteParams};
+use pilothouse_client::{ApiResource, Client, DeleteParams, WriteParams};
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_election::{LeaderElectionConfig, Shards, ShardsConfig};
 use pilothouse_engine::Failure;
@@ -52,11 +52,28 @@ pub(super) async fn host_of(server: &DevServer, identity: &str, shards: usize) -
 
 /// A host without an API server that has these shards.
 pub(super) async fn host_without_leases(shards: &Shards) -> Host {
-    let election = LeaderElection::sharded(shards.clone(), Duration::from_secs(5));
-    Host::with(ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) }).await
+    Host::with(options_of(shards)).await
 }
 
-pub(super) fn current(host: &Host) -> Arc<Plugin> {
+/// A host of this API server that has these shards.
+pub(in crate::manager) async fn host_on(client: &Client, shards: &Shards) -> Host {
+    Host::of(client.clone(), options_of(shards), BTreeMap::new()).await
+}
+
+fn options_of(shards: &Shards) -> ManagerOptions {
+    let election = LeaderElection::sharded(shards.clone(), Duration::from_secs(5));
+    ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) }
+}
+
+/// Makes a ConfigMap in the namespace `default`.
+pub(in crate::manager) async fn create_config_map(client: &Client, config_maps: &ApiResource, name: &str) {
+    let metadata = json!({"namespace": "default", "name": name});
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).to_string();
+    let params = WriteParams::default();
+    client.create(config_maps, Some("default"), body.as_bytes(), &params).await.unwrap();
+}
+
+pub(in crate::manager) fn current(host: &Host) -> Arc<Plugin> {
     host.manager.find("p").expect("a plugin")
 }
 
@@ -169,15 +186,10 @@ async fn an_object_that_is_deleted_between_two_terms_of_a_plugin_is_reconciled_i
     let client = client(&server).await;
     let config_maps = ApiResource::new(Gvk::new("", "v1", "ConfigMap"), "configmaps", true);
     for name in ["a", "b"] {
-        let metadata = json!({"namespace": "default", "name": name});
-        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).to_string();
-        let params = WriteParams::default();
-        client.create(&config_maps, Some("default"), body.as_bytes(), &params).await.unwrap();
+        create_config_map(&client, &config_maps, name).await;
     }
     let shards = Shards::without_leases("host_1", 1);
-    let election = LeaderElection::sharded(shards.clone(), Duration::from_secs(5));
-    let options = ManagerOptions { election, ..ManagerOptions::new(PathBuf::from("/nowhere")) };
-    let host = Host::of(client.clone(), options, BTreeMap::new()).await;
+    let host = host_on(&client, &shards).await;
     let permits = Arc::new(Semaphore::new(0));
     let watches = json!({"watches": [{"version": "v1", "kind": "ConfigMap"}]});
     let (component, mut calls) = FakeComponent::new("sha256:a", World::Reconciler, watches);

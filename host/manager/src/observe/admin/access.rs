@@ -33,8 +33,8 @@ const AT_ONCE: usize = 4;
 /// Reviews of unknown tokens a second, and at once: whoever reaches the address does not choose what the API server has to
 /// do.
 const REVIEWS: (f64, f64) = (10.0, 20.0);
-/// How long an answer about health waits for a review: a probe has a timeout of its own.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// How long an answer about health waits for a review: a kubelet's probe has a second by default.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// Most bytes of a token; that of a ServiceAccount has about 1,000.
 const LONGEST_TOKEN: usize = 16 << 10;
 
@@ -90,8 +90,9 @@ impl AdminAccess {
         }
     }
 
-    /// Whether the caller may see the reasons of health, which name plugins. One without a token is not asked about. The
-    /// path of health itself says nothing: clusters let everybody `get` it.
+    /// Whether the caller may see the reasons of health, which name plugins. One without a token is not asked about, and asks
+    /// for nothing. The path of health itself says nothing: clusters let everybody `get` it. An API server that does not
+    /// answer delays the answer for a short time only.
     pub(super) async fn may_see_reasons(&self, headers: &HeaderMap) -> bool {
         let admitted = self.admit(headers, "/plugins", Wish::Read);
         tokio::time::timeout(LONGEST_WAIT, admitted).await.is_ok_and(|admitted| admitted.is_ok())

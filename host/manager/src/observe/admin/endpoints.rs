@@ -36,10 +36,12 @@ impl Answering for Health {
             if !is_read(request.method()) {
                 return text(StatusCode::METHOD_NOT_ALLOWED, "use GET\n");
             }
-            let health = health(request.uri().path(), &self.0, false);
-            health.unwrap_or_else(|| {
-                text(StatusCode::NOT_FOUND, "not found; the paths are /livez, /readyz and /healthz\n")
-            })
+            match Condition::of(request.uri().path(), &self.0) {
+                Some(condition) => condition.response(false),
+                None => {
+                    text(StatusCode::NOT_FOUND, "not found; the paths are /livez, /readyz and /healthz\n")
+                }
+            }
         })
     }
 }
@@ -73,10 +75,11 @@ impl Endpoints {
 
     async fn read(&self, parts: &Parts) -> Result<Response<Full<Bytes>>, Refused> {
         let path = parts.uri.path();
-        let with_data = matches!(path, "/livez" | "/readyz" | "/healthz")
-            && self.access.may_see_reasons(&parts.headers).await;
-        if let Some(health) = health(path, &self.manager, with_data) {
-            return Ok(health);
+        if let Some(condition) = Condition::of(path, &self.manager) {
+            // The API server is asked when there is something to tell: a probe must not hang on it.
+            let with_details =
+                !condition.details.is_empty() && self.access.may_see_reasons(&parts.headers).await;
+            return Ok(condition.response(with_details));
         }
         // The same for everybody: data has paths of its own.
         if let Some(file) = web_page::file(path) {
@@ -154,28 +157,40 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// The answer about health; none for other paths. Reasons are shown `with_data` only.
-fn health(path: &str, manager: &Manager, with_data: bool) -> Option<Response<Full<Bytes>>> {
-    let says = |status, word: &str, why: &str| {
-        let why = if with_data && !why.is_empty() { format!("{why}\n") } else { "\n".to_owned() };
-        let separator = if why == "\n" { "" } else { ": " };
-        Some(text(status, &format!("{word}{separator}{why}")))
-    };
-    match path {
-        "/livez" | "/healthz" if let Some(why) = manager.unhealthy() => {
-            says(StatusCode::INTERNAL_SERVER_ERROR, "unhealthy", &why)
+/// What is said about the health of the host.
+struct Condition {
+    status: StatusCode,
+    word: &'static str,
+    /// What only some may know, with what stands in front of it; empty if there is nothing of the kind.
+    details: String,
+}
+
+impl Condition {
+    /// The condition that a path asks for; none of other paths.
+    fn of(path: &str, manager: &Manager) -> Option<Self> {
+        let says = |status, word, details| Some(Self { status, word, details });
+        match path {
+            "/livez" | "/healthz" if let Some(why) = manager.unhealthy() => {
+                says(StatusCode::INTERNAL_SERVER_ERROR, "unhealthy", format!(": {why}"))
+            }
+            "/livez" => says(StatusCode::OK, "ok", String::new()),
+            "/readyz" | "/healthz" => match manager.not_ready() {
+                None => {
+                    let role =
+                        manager.election().map_or_else(String::new, |election| format!(", {election}"));
+                    says(StatusCode::OK, "ok", role)
+                }
+                // The host as a whole is healthy while it waits for a cluster.
+                Some(why) if path == "/healthz" => says(StatusCode::OK, "ok, not ready", format!(": {why}")),
+                Some(why) => says(StatusCode::SERVICE_UNAVAILABLE, "not ready", format!(": {why}")),
+            },
+            _ => None,
         }
-        "/livez" => says(StatusCode::OK, "ok", ""),
-        "/readyz" | "/healthz" => match manager.not_ready() {
-            None => Some(match manager.election().filter(|_| with_data) {
-                None => text(StatusCode::OK, "ok\n"),
-                Some(election) => text(StatusCode::OK, &format!("ok, {election}\n")),
-            }),
-            // The host as a whole is healthy while it waits for a cluster.
-            Some(why) if path == "/healthz" => says(StatusCode::OK, "ok, not ready", &why),
-            Some(why) => says(StatusCode::SERVICE_UNAVAILABLE, "not ready", &why),
-        },
-        _ => None,
+    }
+
+    fn response(&self, with_details: bool) -> Response<Full<Bytes>> {
+        let details = if with_details { self.details.as_str() } else { "" };
+        text(self.status, &format!("{}{details}\n", self.word))
     }
 }
 

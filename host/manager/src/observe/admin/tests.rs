@@ -217,6 +217,37 @@ async fn an_answer_is_remembered_and_an_api_server_that_is_away_allows_nothing_n
 }
 
 #[tokio::test]
+async fn health_asks_about_a_token_only_when_there_is_a_reason_to_tell() {
+    let (url, count, _server) = reviewing_server().await;
+    let served = Served::new("0.0.0.0:0", None, asking(&url).await).await;
+    let (code, text) = served.ask("GET /livez", "mary").await;
+    assert!(code == 200 && text.ends_with("\r\nok\n"), "{text}");
+    let (code, text) = served.ask("GET /readyz", "").await;
+    assert!(code == 503 && text.ends_with("\r\nnot ready\n"), "{text}");
+    assert_eq!(count.load(Ordering::SeqCst), 0, "nothing to tell, and nobody to tell it");
+    let (code, text) = served.ask("GET /readyz", "mary").await;
+    assert!(code == 503 && text.contains("not ready: "), "{text}");
+    assert_eq!(count.load(Ordering::SeqCst), 2);
+}
+
+/// On the paused clock time passes when nothing happens.
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_does_not_answer_delays_health_for_half_a_second_and_without_a_token_not_at_all() {
+    // It takes connections, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let access = AdminAccess::new(false, None, asking(&url).await);
+    let began = tokio::time::Instant::now();
+    assert!(!access.may_see_reasons(&http::HeaderMap::new()).await);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    let mut headers = http::HeaderMap::new();
+    headers.insert(http::header::AUTHORIZATION, http::HeaderValue::from_static("Bearer mary"));
+    assert!(!access.may_see_reasons(&headers).await);
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(500) && took < Duration::from_secs(1), "{took:?}");
+}
+
+#[tokio::test]
 async fn the_address_of_health_has_health_alone() {
     let host = Host::new().await;
     host.manager.home().answers(Some("https://10.0.0.1"));

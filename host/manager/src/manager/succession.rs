@@ -1,0 +1,140 @@
+//! Which plugin has a name, one after the other: the end of one, and what the next one of the name takes over.
+//!
+//! A plugin gives way to another one of its name when its term ends (`manager/shards.rs`), when `spec.keys` changes, and when it
+//! is removed and added again before its last call has ended. The next one begins no call before that, and reads all cached
+//! objects. Keys of objects that are gone are handed over to it, since no cache leads to them.
+//!
+//! Invariants: a plugin that may have a successor is retired with its queue open. The queue is shut when its keys were handed over,
+//! or when nobody takes its place. Keys never pass from one source to the other: what a plugin of the operator has
+//! seen is not for a tenant, nor the other way round.
+
+use std::sync::Arc;
+
+use pilothouse_plugin::directory::Files;
+use tokio_util::sync::CancellationToken;
+
+use super::{EVENTS_GRACE, Entry, Manager};
+use crate::lifecycle::generation::Generation;
+use crate::lifecycle::plugin::Plugin;
+
+impl Entry {
+    /// Whether a plugin of these files may have the keys of this one: both are of the plugin directory, or both are
+    /// Plugins of the cluster.
+    fn leaves_keys_to(&self, files: Option<&Files>) -> bool {
+        let (Some(own), Some(next)) = (&self.files, files) else { return false };
+        own.manifest.own_namespace() == next.manifest.own_namespace()
+    }
+}
+
+impl Manager {
+    /// The run of a name; a new one if there is none, or one that is being removed. With files, these are the newest from now
+    /// on, whose preparation the token ends. One whose keys are not shared as its newest files say ends and gives way to
+    /// another: a host that is started now works as these files say, and both would work on one key.
+    pub(super) fn plugin(&self, name: &str, newest: Option<(&Files, &CancellationToken)>) -> Arc<Plugin> {
+        let keys = newest.map(|(files, _)| files.manifest.keys);
+        // Under one lock: the end of a term, which puts another plugin in its place, comes before it or after it.
+        let mut plugins = self.0.plugins.lock();
+        let present = plugins.get(name).map(|entry| Arc::clone(&entry.plugin));
+        let running = present.clone().filter(|plugin| !plugin.is_stopping());
+        let mut replaced = None;
+        let plugin = match running {
+            Some(plugin) if keys.is_none_or(|keys| plugin.election().shares_as(keys)) => plugin,
+            running => {
+                let mut last = None;
+                if let Some(plugin) = &running {
+                    if plugin.current().is_some() {
+                        tracing::warn!(
+                            event = "plugin_keys_changed",
+                            plugin = name,
+                            "spec.keys changed: the plugin begins anew. A host that has not seen the change yet works on some of \
+                             the same keys meanwhile"
+                        );
+                    }
+                    plugins.get(name).into_iter().for_each(Entry::cancel);
+                    last = plugin.retire_for_successor();
+                }
+                let keys = keys.unwrap_or_default();
+                let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, keys, present);
+                plugin.pause(running.is_some_and(|before| before.is_paused()));
+                let before = plugins.insert(name.to_owned(), Entry::new(&plugin));
+                replaced = before.map(|before| (before, last));
+                plugin
+            }
+        };
+        if let (Some((files, cancel)), Some(entry)) = (newest, plugins.get_mut(name)) {
+            entry.prepare(cancel.clone());
+            entry.files = Some(files.clone());
+        }
+        drop(plugins);
+        if let Some((before, last)) = replaced {
+            if before.leaves_keys_to(newest.map(|(files, _)| files)) {
+                self.hand_over(&before.plugin, last, &plugin);
+            } else {
+                before.plugin.end_without_successor(last.as_deref());
+            }
+        }
+        plugin
+    }
+
+    /// Removes one run.
+    pub(super) fn remove(&self, name: &str) {
+        let (plugin, last) = {
+            let plugins = self.0.plugins.lock();
+            let Some(entry) = plugins.get(name) else { return };
+            entry.cancel();
+            // Under the lock: one that takes its place comes after it, and finds its keys.
+            (Arc::clone(&entry.plugin), entry.plugin.retire_for_successor())
+        };
+        // Nobody asks for what is deleted while there is no plugin.
+        if let Some(last) = last {
+            last.stop();
+        }
+        tracing::info!(event = "plugin_removed", plugin = name, "plugin removed");
+        plugin.reporter().removed();
+        let this = self.clone();
+        let removing = async move {
+            plugin.ended().await;
+            plugin.events().shutdown(EVENTS_GRACE).await;
+            let mut plugins = this.0.plugins.lock();
+            // Unless a new plugin of this name was added meanwhile.
+            if plugins.get(&**plugin.name()).is_some_and(|entry| Arc::ptr_eq(&entry.plugin, &plugin)) {
+                plugins.remove(&**plugin.name());
+                this.0.metrics.remove(plugin.name());
+                plugin.end_without_successor(None);
+            }
+        };
+        self.0.tasks.spawn_on(removing, self.work());
+    }
+
+    /// Hands the keys of objects that are gone over to the plugin in the place of one whose last call has ended. The informers of
+    /// the last generation of that one, if it had one when it was retired, and the listeners of its mapped watches, go on
+    /// until another one runs, however long that waits or is refused.
+    pub(super) fn hand_over(
+        &self,
+        plugin: &Arc<Plugin>,
+        last: Option<Arc<Generation>>,
+        successor: &Arc<Plugin>,
+    ) {
+        let (this, plugin, mut successor) = (self.clone(), Arc::clone(plugin), Arc::clone(successor));
+        let handing_over = async move {
+            plugin.ended().await;
+            loop {
+                // Without listeners there is nothing to wait for: so few of these tasks wait, whatever ends before it runs.
+                if last.is_some() {
+                    successor.has_run_or_ends().await;
+                }
+                // It may have been replaced before it ran.
+                let Some(newer) = this.find(plugin.name()).filter(|newer| !Arc::ptr_eq(newer, &successor))
+                else {
+                    break;
+                };
+                successor = newer;
+            }
+            plugin.hand_over_deletions(last.as_deref(), &successor);
+        };
+        self.0.tasks.spawn_on(handing_over, self.work());
+    }
+}
+
+#[cfg(test)]
+mod tests;
