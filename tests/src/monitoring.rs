@@ -2,9 +2,8 @@
 //! checks them as Prometheus does, [`operator_definitions`] are the kinds of the Prometheus operator.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -144,12 +143,12 @@ fn labels(text: &str) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Runs promtool, which is built if necessary.
+/// Runs promtool on a file. It is built if necessary.
 ///
 /// # Errors
 /// When it cannot be built or started.
-pub fn promtool<A: AsRef<OsStr>>(args: &[A]) -> Result<Finished> {
-    process::run(Command::new(PROMTOOL.built()?).args(args), "", COMMAND)
+pub fn promtool(args: &[&str], file: &Path) -> Result<Finished> {
+    process::run(Command::new(PROMTOOL.built()?).args(args).arg(file), "", COMMAND)
 }
 
 /// The folder with the CustomResourceDefinitions of the Prometheus operator: a part of its Go module.
