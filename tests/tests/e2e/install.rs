@@ -1,5 +1,6 @@
 //! The installation of docs/install.md with kustomize, on a real API server: it is admitted under Pod Security `restricted`,
-//! its hosts are refused nothing, and each rule of their roles is needed. The same with Helm is in `slow`.
+//! its hosts are refused nothing and pass their probes, and each rule of their roles is needed. The same with Helm is in
+//! `slow`. Without a real server: names and ports agree, the manifests are of this chart, the systemd unit starts a host.
 
 use std::collections::BTreeSet;
 use std::fs;
