@@ -69,8 +69,8 @@ fn built_without_a_network() -> Result<()> {
     run(&copy, "/bin/sh", &["-euc", &before], None)?;
     let without_network = ["--net", "/bin/sh", "-euc"];
     let routes = run(&copy, "unshare", &[&without_network[..], &["cat /proc/net/route"]].concat(), None)?;
-    // The first line has the names of the columns.
-    ensure!(routes.lines().count() == 1, "there is a network: {routes}");
+    // At most the line with the names of the columns.
+    ensure!(routes.lines().count() <= 1, "there is a network: {routes}");
     run(&copy, "unshare", &[&without_network[..], &[inside.as_str()]].concat(), Some(&home))?;
 
     let layout = Layout::open(&copy.join("image"))?;
