@@ -51,6 +51,9 @@ pub const COSIGN: GoProgram =
 /// The core of the OpenTelemetry collector.
 pub const COLLECTOR: GoProgram = GoProgram { name: "collector", cost: "some minutes", choice: None };
 
+/// promtool of Prometheus.
+pub const PROMTOOL: GoProgram = GoProgram { name: "promtool", cost: "some minutes", choice: None };
+
 impl GoProgram {
     /// The path of the binary. Builds it unless a binary of the same sources exists.
     ///

@@ -1,12 +1,12 @@
 //! An installation as docs/install.md describes it: [`Overlay`] is the folder of a reader with the files that the page
-//! shows, [`host_options`] starts a host as the Deployment's container does.
+//! shows, [`host_options`] starts a host as the Deployment's container does, [`unit_options`] as the systemd unit does.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -14,8 +14,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::host::HostOptions;
+use crate::poll::SOON;
+use crate::process::Stream;
 use crate::tutorial::{self, Step};
-use crate::{cli, guests, paths};
+use crate::{Host, cli, guests, http, paths};
 
 /// The namespace of the page.
 pub const NAMESPACE: &str = "pilothouse";
@@ -90,7 +92,7 @@ pub fn container(deployment: &Value) -> Result<&Value> {
     let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
     match containers.map(Vec::as_slice) {
         Some([container]) => Ok(container),
-        other => anyhow::bail!("not one container: {other:?}"),
+        other => bail!("not one container: {other:?}"),
     }
 }
 
@@ -107,7 +109,7 @@ pub fn host_options(deployment: &Value, pod: &str, kubeconfig: PathBuf, dir: Pat
     };
     let given = container["args"].as_array().context("no arguments")?.iter().filter_map(Value::as_str);
     let given: Vec<&str> = given.collect();
-    let ["run", rest @ ..] = &given[..] else { anyhow::bail!("not `run`: {given:?}") };
+    let ["run", rest @ ..] = &given[..] else { bail!("not `run`: {given:?}") };
     let mut options = HostOptions { dir: Some(dir), ..HostOptions::new(kubeconfig) };
     for arg in rest {
         match arg.split_once('=') {
@@ -132,11 +134,69 @@ pub fn host_options(deployment: &Value, pod: &str, kubeconfig: PathBuf, dir: Pat
             Some("metadata.name") => pod,
             Some("metadata.namespace") => NAMESPACE,
             Some("metadata.uid") => "00000000-0000-4000-8000-000000000000",
-            Some(other) => anyhow::bail!("{name} is {other}"),
+            Some(other) => bail!("{name} is {other}"),
         };
         options.env.push((name.to_owned(), value.to_owned()));
     }
     Ok(options)
+}
+
+/// How systemd starts a host: with the arguments and the environment of the unit. The folders are those of `dir`, and the
+/// port is a free one.
+///
+/// # Errors
+/// When the unit starts another command, or names a folder or a file that it does not have.
+pub fn unit_options(unit: &str, kubeconfig: PathBuf, dir: PathBuf) -> Result<HostOptions> {
+    let unit = unit.replace("\\\n", " ");
+    let settings: Vec<(&str, &str)> = unit.lines().filter_map(|line| line.split_once('=')).collect();
+    let command = settings.iter().find(|(name, _)| *name == "ExecStart").context("no ExecStart")?.1;
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let ["/usr/local/bin/pilothouse", "run", rest @ ..] = &words[..] else {
+        bail!("not `/usr/local/bin/pilothouse run`: {command}")
+    };
+    let mut options = HostOptions { dir: Some(dir), ..HostOptions::new(kubeconfig) };
+    let mut rest = rest.iter();
+    while let Some(flag) = rest.next() {
+        // What the harness gives it, with the setting that makes the folder or the file. root makes the folder of plugins.
+        let setting = match *flag {
+            "--plugins" => ("/etc/pilothouse/plugins", None),
+            "--kubeconfig" => {
+                ("%d/kubeconfig", Some(("LoadCredential", "kubeconfig:/etc/pilothouse/kubeconfig")))
+            }
+            "--cache-dir" => ("/var/cache/pilothouse", Some(("CacheDirectory", "pilothouse"))),
+            "--log-format" => ("json", None),
+            other => {
+                options.args.push(other.to_owned());
+                continue;
+            }
+        };
+        let (wanted, needed) = setting;
+        let value = rest.next().with_context(|| format!("{flag} has no value"))?;
+        ensure!(*value == wanted, "{flag} {value} in place of {wanted}");
+        ensure!(needed.is_none_or(|needed| settings.contains(&needed)), "{value} needs {needed:?}");
+    }
+    for (_, variable) in settings.iter().filter(|(name, _)| *name == "Environment") {
+        let (name, value) = variable.split_once('=').with_context(|| format!("no value: {variable}"))?;
+        options.env.push((name.to_owned(), value.to_owned()));
+    }
+    Ok(options)
+}
+
+/// Waits until the probes of the container pass, which are asked as a kubelet does.
+///
+/// # Errors
+/// When the container has other probes, or one does not pass in time.
+pub fn wait_probed(host: &Host, container: &Value) -> Result<()> {
+    let announced = |line: &str| Some(line.strip_prefix("health: ")?.replace("0.0.0.0", "127.0.0.1"));
+    for name in ["livenessProbe", "readinessProbe"] {
+        let probe = &container[name]["httpGet"];
+        let path = probe["path"].as_str().with_context(|| format!("{name} asks nothing"))?;
+        host.wait_for(&format!("{name} to pass"), SOON, || {
+            let health = host.log().find_map(Stream::Out, announced).context("no health address")?;
+            anyhow::Ok(http::request("GET", &health, path, SOON)?.status == 200)
+        })?;
+    }
+    Ok(())
 }
 
 /// Writes the files of a ConfigMap as a kubelet mounts them: links to links, in a folder that all may write.

@@ -36,6 +36,7 @@ pub mod latency;
 pub mod load;
 pub mod loglines;
 pub mod metrics;
+pub mod monitoring;
 pub mod opensearch;
 pub mod plugins;
 pub mod proxy;

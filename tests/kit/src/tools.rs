@@ -34,11 +34,13 @@ pub enum Tool {
     Chromium,
     /// A C compiler for arm64 on another architecture.
     Arm64,
+    /// systemd's analysis of units; no running systemd.
+    Systemd,
 }
 
 impl Tool {
     /// All tools.
-    pub const ALL: [Tool; 10] = [
+    pub const ALL: [Tool; 11] = [
         Tool::Go,
         Tool::Java,
         Tool::Kubectl,
@@ -49,6 +51,7 @@ impl Tool {
         Tool::Root,
         Tool::Chromium,
         Tool::Arm64,
+        Tool::Systemd,
     ];
 
     /// Whether a machine that lacks it can have it by an installation.
@@ -69,6 +72,7 @@ impl Tool {
             Tool::Root => &["unshare", "mount", "chroot"],
             Tool::Chromium => &["chromium"],
             Tool::Arm64 => &["aarch64-linux-gnu-gcc"],
+            Tool::Systemd => &["systemd-analyze"],
         }
     }
 
@@ -92,9 +96,12 @@ impl Tool {
             Tool::C => {
                 "the test at full length of the plugin in C, and its figures in the benchmark `languages`"
             }
-            Tool::Root => "tests that run the container image's root file system",
+            Tool::Root => {
+                "tests that run the container image's root file system, and the build at full length without a network"
+            }
             Tool::Chromium => "the test at full length of the host's web page",
             Tool::Arm64 => "the build at full length of the image for arm64",
+            Tool::Systemd => "the check at full length of the systemd unit",
         }
     }
 
@@ -115,6 +122,7 @@ impl Tool {
             Tool::Arm64 => {
                 "install a cross compiler: apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
             }
+            Tool::Systemd => "install systemd, which need not run: apt-get install systemd",
         }
     }
 

@@ -1,19 +1,21 @@
 //! The installation of docs/install.md with kustomize, on a real API server: it is admitted under Pod Security `restricted`,
-//! its hosts are refused nothing, and each rule of their roles is needed. The same with Helm is in `slow`.
+//! its hosts are refused nothing and pass their probes, and each rule of their roles is needed. The same with Helm is in
+//! `slow`. Without a real server: names and ports agree, the manifests are of this chart, the systemd unit starts a host.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use pilothouse_testkit::http;
 use pilothouse_testkit::paths::repository;
 use pilothouse_testkit::poll::{self, SOON};
-use pilothouse_tests::controlplane::Server;
-use pilothouse_tests::host::HostOptions;
+use pilothouse_testkit::process::{self, Finished};
+use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::install::{self, NAME, NAMESPACE, Overlay, container, objects};
-use pilothouse_tests::plugins::Manifest;
 use pilothouse_tests::rbac::{self, Asked, Rule, needed_rules, refused};
-use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, Stage};
+use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, loglines};
 use serde_json::{Value, json};
 
 pilothouse_tests::on_the_real_server!(the_documented_installation_is_refused_nothing_and_needs_every_rule);
@@ -59,6 +61,29 @@ fn remove_and_restore(plane: &ControlPlane, rule: &Rule, asked: &Asked) -> Resul
     poll::until(&format!("{asked:?} to be refused"), SOON, || is_allowed(plane, asked).map(|is| !is))?;
     set(all)?;
     poll::until(&format!("{asked:?} to be allowed"), SOON, || is_allowed(plane, asked))
+}
+
+/// Checks that the policy, as the server has it, lets hosts out to the port of the API server's Service.
+fn allows_the_api_server(plane: &ControlPlane) -> Result<()> {
+    let policy = plane.kubectl(&["get", "networkpolicy", NAME, "-n", NAMESPACE, "-o", "json"])?;
+    let policy: Value = serde_json::from_str(&policy)?;
+    // The server makes it after its own start.
+    let path = "jsonpath={.spec.ports[0].port}";
+    let port = poll::until("the Service of the API server", SOON, || {
+        plane.kubectl(&["get", "service", "kubernetes", "-n", "default", "-o", path]).map(Some)
+    })?;
+    let allowed = egress(&policy)?;
+    ensure!(allowed.contains(&(port.trim().to_owned(), "TCP".to_owned())), "{port} is not in {allowed:?}");
+    Ok(())
+}
+
+/// The ports and protocols that a policy lets out.
+fn egress(policy: &Value) -> Result<BTreeSet<(String, String)>> {
+    let rules = policy["spec"]["egress"].as_array().context("no egress")?;
+    let ports = rules.iter().filter_map(|rule| rule["ports"].as_array()).flatten();
+    let named =
+        ports.map(|port| (port["port"].to_string(), port["protocol"].as_str().unwrap_or("TCP").to_owned()));
+    Ok(named.collect())
 }
 
 /// Creates a Pod of the Deployment's template, and nothing: a dry run.
@@ -119,6 +144,11 @@ fn the_documented_installation_is_refused_nothing_and_needs_every_rule() -> Resu
     let standby = start("host-1")?;
     standby.wait_for("the second host to stand by", SOON, || logged(&standby, "standby"))?;
     standby.wait_for("its plugin to be loaded", SOON, || logged(&standby, "plugin_running"))?;
+    // Both are ready, so that a rollout goes on.
+    for host in [&leader, &standby] {
+        install::wait_probed(host, container)?;
+    }
+    allows_the_api_server(plane)?;
 
     // Prometheus reads /metrics with its own token and nothing else, and no other account of its namespace reads them.
     let admin = leader.admin().replace("0.0.0.0", "127.0.0.1");
@@ -210,9 +240,23 @@ fn names_of_ports_and_labels_agree() -> Result<()> {
     for probe in ["livenessProbe", "readinessProbe"] {
         ensure!(container[probe]["httpGet"]["port"] == "health", "{probe}");
     }
-    for rule in policy["spec"]["ingress"].as_array().context("no ingress")? {
-        ensure!(names(&rule["ports"], "port").is_subset(&ports), "{rule}");
-    }
+    // Kubelets are let in to the probes from anywhere, and the namespace of Prometheus to the metrics.
+    let prometheus = &of_kind(&monitoring, "ClusterRoleBinding")?["subjects"][0]["namespace"];
+    let [probes, scrapes] = policy["spec"]["ingress"].as_array().context("no ingress")?.as_slice() else {
+        bail!("not two rules: {policy}")
+    };
+    let ports_of = |rule: &Value| names(&rule["ports"], "port");
+    ensure!(
+        ports_of(probes) == BTreeSet::from(["health".to_owned()]) && probes["from"].is_null(),
+        "{probes}"
+    );
+    ensure!(ports_of(scrapes) == names(&service["spec"]["ports"], "targetPort"), "{scrapes}");
+    let from = scrapes.pointer("/from/0/namespaceSelector/matchLabels/kubernetes.io~1metadata.name");
+    ensure!(from == Some(prometheus), "{scrapes} does not let {prometheus} in");
+    // DNS, and the API server by its Service and behind it.
+    let wanted = [("53", "UDP"), ("53", "TCP"), ("443", "TCP"), ("6443", "TCP")];
+    let wanted = wanted.map(|(port, protocol)| (port.to_owned(), protocol.to_owned()));
+    ensure!(egress(policy)? == BTreeSet::from(wanted), "{}", policy["spec"]["egress"]);
     let args = container["args"].as_array().context("no arguments")?;
     for (flag, port) in [("--listen", "metrics"), ("--health-addr", "health")] {
         let number = container["ports"].as_array().into_iter().flatten().find(|entry| entry["name"] == port);
@@ -222,83 +266,87 @@ fn names_of_ports_and_labels_agree() -> Result<()> {
     Ok(())
 }
 
-/// The names of metrics in an expression.
-fn metrics_of(expression: &str) -> BTreeSet<String> {
-    // Before `{`: a selector follows the name of a metric, and nothing else.
-    let before = expression.match_indices('{').map(|(at, _)| &expression[..at]);
-    let name = |text: &str| {
-        let start = text.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
-        text[start..].to_owned()
-    };
-    before.map(name).filter(|name| !name.is_empty()).collect()
+/// Runs `deploy/render.sh` of a copy of the repository, or of the repository, with a Helm that fails.
+fn render(repository: &Path, arg: &Path) -> Result<Finished> {
+    let mut command = Command::new("/bin/sh");
+    command.arg(repository.join("deploy/render.sh")).arg(arg).env("HELM", "false");
+    process::run(&mut command, "", SOON)
 }
 
-#[test]
-fn the_dashboard_and_the_alerts_name_metrics_that_a_host_has() -> Result<()> {
-    let plane = ControlPlane::shared(Server::Development)?;
-    let mut options = HostOptions::new(plane.kubeconfig());
-    options.args = ["--leader-elect", "--lease", "install-metrics/hosts"].map(str::to_owned).into();
-    let stage = Stage::with(plane, "install-metrics", options)?;
-    let manifest = Manifest::new("trap").reads(&["configmaps"], stage.namespace);
-    stage.install(
-        "trap",
-        "probe",
-        &manifest.config(json!({"mode": "trap", "namespaces": [stage.namespace]})),
-    )?;
-    stage.cluster.config_map(stage.namespace, "one")?;
-    // A host has series of faults once there was one.
-    let metrics = stage.host.wait_for("a fault", SOON, || {
-        let metrics = stage.host.metrics()?;
-        anyhow::Ok(metrics.sum("pilothouse_guest_faults_total", &[]).map(|_| metrics))
-    })?;
-    // One that shares plugins has those of shards.
-    let args =
-        ["--leader-elect", "--shards=1", "--lease", "install-metrics/shards"].map(str::to_owned).into();
-    let sharing = Host::start(HostOptions { args, ..HostOptions::new(plane.kubeconfig()) })?.metrics()?;
-    let exported: BTreeSet<&str> = metrics.names().into_iter().chain(sharing.names()).collect();
+/// The digest of what the manifests for kustomize are made from.
+fn inputs(repository: &Path) -> Result<String> {
+    let printed = render(repository, Path::new("--inputs"))?;
+    ensure!(printed.status.success() && printed.stdout.trim().len() == 64, "{printed:?}");
+    Ok(printed.stdout.trim().to_owned())
+}
 
-    let files = repository().join("charts/pilothouse/files");
-    let alerts: Value = serde_saphyr::from_str(&fs::read_to_string(files.join("alerts.yaml"))?)?;
-    let dashboard: Value = serde_json::from_slice(&fs::read(files.join("dashboard.json"))?)?;
-    let rules = alerts["groups"][0]["rules"].as_array().context("no rules")?;
-    let panels = dashboard["panels"].as_array().context("no panels")?;
-    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
-    let expressions =
-        rules.iter().chain(targets).map(|entry| entry["expr"].as_str().context("no expression"));
-    let mut named = BTreeSet::new();
-    for expression in expressions {
-        let names = metrics_of(expression?);
-        ensure!(!names.is_empty(), "no metric in an expression of {alerts}");
-        named.extend(names);
+/// Without Helm; at full length they are compared with what it makes.
+#[test]
+fn the_manifests_for_kustomize_are_of_this_chart() -> Result<()> {
+    let inputs = inputs(repository())?;
+    for file in ["base/pilothouse.yaml", "monitoring/monitoring.yaml"] {
+        let text = fs::read_to_string(repository().join("deploy").join(file))?;
+        let found = text.lines().find_map(|line| line.strip_prefix("# Inputs: sha256:"));
+        ensure!(
+            found == Some(&*inputs),
+            "deploy/{file} is of another chart: run deploy/render.sh ({found:?}, {inputs})"
+        );
     }
-    // Prometheus makes it.
-    ensure!(named.remove("up"), "{named:?}");
-    ensure!(named.len() > 25, "{named:?}");
-    let unknown: Vec<&String> = named.iter().filter(|name| !exported.contains(&name.as_str())).collect();
-    ensure!(unknown.is_empty(), "{unknown:?} are not in {exported:?}");
     Ok(())
 }
 
 #[test]
-fn each_alert_has_a_runbook() -> Result<()> {
-    let alerts: Value = serde_saphyr::from_str(&fs::read_to_string(
-        repository().join("charts/pilothouse/files/alerts.yaml"),
-    )?)?;
-    let page = fs::read_to_string(repository().join("docs/operations.md"))?;
-    let documented: BTreeSet<&str> =
-        page.lines().filter_map(|line| line.strip_prefix("### Pilothouse")).collect();
-    let rules = alerts["groups"][0]["rules"].as_array().context("no rules")?;
-    let mut names = BTreeSet::new();
-    for rule in rules {
-        let name = rule["alert"].as_str().context("no name")?;
-        let runbook = format!("docs/operations.md#{}", name.to_lowercase());
-        ensure!(rule["annotations"]["runbook"] == runbook.as_str(), "{name}: {}", rule["annotations"]);
-        ensure!(
-            rule["labels"]["severity"].is_string() && rule["annotations"]["summary"].is_string(),
-            "{name}"
-        );
-        names.extend(name.strip_prefix("Pilothouse"));
+fn each_file_of_the_chart_is_an_input_of_the_manifests() -> Result<()> {
+    let copy = tempfile::Builder::new().prefix("render-").tempdir()?;
+    let mut files = vec!["deploy/render.sh".into()];
+    for folder in ["charts/pilothouse", "charts/pilothouse/files", "charts/pilothouse/templates"] {
+        fs::create_dir_all(copy.path().join(folder))?;
+        for entry in fs::read_dir(repository().join(folder))? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                files.push(Path::new(folder).join(entry.file_name()));
+            }
+        }
     }
-    ensure!(names == documented, "left: alerts; right: docs/operations.md: {names:?} {documented:?}");
+    fs::create_dir_all(copy.path().join("deploy"))?;
+    for file in &files {
+        fs::copy(repository().join(file), copy.path().join(file))?;
+    }
+    let mut seen = BTreeSet::from([inputs(repository())?]);
+    ensure!(seen.contains(&inputs(copy.path())?), "the place of the repository is an input");
+    for file in &files {
+        let (file, text) = (copy.path().join(file), fs::read_to_string(copy.path().join(file))?);
+        fs::write(&file, text + "# changed\n")?;
+        ensure!(seen.insert(inputs(copy.path())?), "{} is no input", file.display());
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_is_written_where_helm_fails() -> Result<()> {
+    let out = tempfile::Builder::new().prefix("render-").tempdir()?;
+    let finished = render(repository(), out.path())?;
+    ensure!(!finished.status.success(), "{finished:?}");
+    for folder in ["base", "monitoring"] {
+        let left: Vec<_> = fs::read_dir(out.path().join(folder))?.collect::<Result<_, _>>()?;
+        ensure!(left.is_empty(), "{left:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_systemd_unit_starts_a_host_that_leads() -> Result<()> {
+    let plane = ControlPlane::start(Options::on(Server::Development))?;
+    let cluster = Cluster::of(&plane)?;
+    cluster.namespace(NAMESPACE)?;
+    let folder = tempfile::Builder::new().prefix("unit-").tempdir()?;
+    let unit = fs::read_to_string(repository().join("deploy/pilothouse.service"))?;
+    let kubeconfig = plane.kubeconfig().to_owned();
+    let host = Host::start(install::unit_options(&unit, kubeconfig, folder.path().to_owned())?)?;
+    host.wait_for("the host to lead", SOON, || !loglines::events(&host, "leader_elected").is_empty())?;
+    let lease = cluster.get("coordination.k8s.io/v1/Lease", NAMESPACE, NAME)?.context("no Lease")?;
+    ensure!(lease["spec"]["holderIdentity"].is_string(), "{lease}");
+    host.signal(Signal::TERM)?;
+    ensure!(host.wait_exit(SOON)?.success(), "{}", host.log().tail(20));
     Ok(())
 }

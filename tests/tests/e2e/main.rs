@@ -27,6 +27,7 @@ mod isolation_faults;
 mod isolation_imports;
 mod isolation_threads;
 mod lists;
+mod monitoring;
 mod new;
 mod own_writes;
 mod plugin_objects;

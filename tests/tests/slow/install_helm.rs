@@ -1,8 +1,11 @@
-//! The installation with Helm, on a real API server: installed, upgraded with other rights, rolled back and uninstalled.
+//! The installation with Helm, on a real API server: installed, upgraded with other rights, rolled back and uninstalled; and
+//! with the plugins in an image.
 //! Without a server: what the chart refuses, and that `deploy/` is what the chart makes. At full length only, since Helm is
 //! built for it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,16 +15,21 @@ use pilothouse_testkit::poll::{self, SOON};
 use pilothouse_testkit::process::{self, Finished};
 use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::go_program::HELM;
-use pilothouse_tests::install::{NAME, NAMESPACE, Overlay};
+use pilothouse_tests::install::{NAME, NAMESPACE, Overlay, container, host_options, wait_probed};
 use pilothouse_tests::plugins::Manifest;
-use pilothouse_tests::{Cluster, ControlPlane, full, guests, or_skip};
+use pilothouse_tests::{Cluster, ControlPlane, Host, full, guests, loglines, or_skip, rbac};
+use serde_json::Value;
 
 pilothouse_tests::on_the_real_server!(
-    full: a_release_is_installed_upgraded_rolled_back_and_uninstalled
+    full: a_release_is_installed_upgraded_rolled_back_and_uninstalled,
+    plugins_are_run_from_an_image_as_the_page_makes_it
 );
 
 /// Time limit of a command.
 const COMMAND: Duration = Duration::from_secs(300);
+/// An image of plugins. Nothing pulls it.
+const IMAGE: &str =
+    "registry.example/plugins@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 /// Where the plugin of a first installation works, and where that of the second does.
 const WORK: [&str; 2] = ["install-before", "install-after"];
 
@@ -131,6 +139,69 @@ fn a_release_is_installed_upgraded_rolled_back_and_uninstalled() -> Result<()> {
         ensure!(!left.lines().any(ours), "{kind}: {left}");
     }
     Ok(())
+}
+
+/// Writes the folder that a node mounts of the image which the `Dockerfile` of the page makes.
+fn mount_image(overlay: &Overlay, at: &Path) -> Result<()> {
+    let dockerfile = fs::read_to_string(overlay.dir().join("Dockerfile"))?;
+    let instructions: Vec<&str> = dockerfile.lines().collect();
+    // The instruction copies the content of the folder to the root.
+    ensure!(instructions == ["FROM scratch", "COPY plugins/ /"], "{dockerfile}");
+    fs::create_dir_all(at)?;
+    for entry in fs::read_dir(overlay.dir().join("plugins"))? {
+        let entry = entry?;
+        let file = at.join(entry.file_name());
+        fs::copy(entry.path(), &file)?;
+        // An author's files are so by default. Those on a node belong to root.
+        fs::set_permissions(file, fs::Permissions::from_mode(0o644))?;
+    }
+    fs::set_permissions(at, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+fn plugins_are_run_from_an_image_as_the_page_makes_it() -> Result<()> {
+    let controllers = ["deployment", "replicaset"].map(str::to_owned).into();
+    let plane = ControlPlane::start(Options { controllers, ..Options::on(Server::Real) })?;
+    let cluster = Cluster::of(&plane)?;
+    let overlay = Overlay::new()?;
+    let dir = overlay.dir();
+    overlay.write_rbac(&[])?;
+    cluster.namespace(NAMESPACE)?;
+    plane.kubectl(&["label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted"])?;
+
+    // The values of the page, with an image in place of the ConfigMap.
+    let values = fs::read_to_string(dir.join("values.yaml"))?;
+    let changed =
+        values.replace("configMap: {name: pilothouse-plugins}", &format!("image: {{reference: {IMAGE}}}"));
+    ensure!(changed != values, "{values}");
+    fs::write(dir.join("values.yaml"), changed)?;
+    let installed = install(Some(&plane), &overlay, "install", &[])?;
+    ensure!(installed.status.success(), "{installed:?}");
+
+    let deployment = cluster.get("apps/v1/Deployment", NAMESPACE, NAME)?.context("no Deployment")?;
+    let has_image = |pod: &Value| {
+        let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+        volumes
+            .filter(|volume| volume["name"] == "plugins")
+            .any(|volume| volume["image"]["reference"] == IMAGE)
+    };
+    let template = &deployment["spec"]["template"];
+    ensure!(has_image(template), "{}", template["spec"]["volumes"]);
+    let args = container(&deployment)?["args"].as_array().context("no arguments")?;
+    ensure!(!args.iter().any(|arg| arg == "--allow-writable-plugins"), "{args:?}");
+    // Admission takes the Pods, and keeps the volume.
+    poll::until("two Pods with the image", SOON, || {
+        let pods = cluster.list("v1/Pod", NAMESPACE)?;
+        anyhow::Ok(pods.len() == 2 && pods.iter().all(has_image))
+    })?;
+
+    let at = dir.join("host-0");
+    mount_image(&overlay, &at.join("plugins"))?;
+    rbac::kubeconfig(&plane, (NAMESPACE, NAME), &dir.join("kubeconfig"))?;
+    let options = host_options(&deployment, "host-0", dir.join("kubeconfig"), at)?;
+    let host = Host::start(options)?;
+    wait_probed(&host, container(&deployment)?)?;
+    host.wait_for("the plugin to run", SOON, || !loglines::events(&host, "plugin_running").is_empty())
 }
 
 #[test]
