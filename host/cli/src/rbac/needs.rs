@@ -89,7 +89,10 @@ pub(crate) fn of_run(plugin: &Plugin, rights: &mut Rights) -> Result<()> {
     }
     match &manifest.service_account {
         Some(account) => {
-            add_impersonation(name, account, rights)?;
+            // What it watches and reads of caches is read by the host, which asks whether the account may.
+            if interfaces.imports_of_contract("client") || interfaces.imports_of_contract("events") {
+                add_impersonation(name, account, rights)?;
+            }
             rights.add(access_reviews(), &format!("{name}, spec.serviceAccount"))?;
         }
         None => {
