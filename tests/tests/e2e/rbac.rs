@@ -357,11 +357,11 @@ fn wait_written(host: &Host, cluster: &Cluster, name: &str) -> Result<()> {
     })
 }
 
-/// A plugin whose load fails twice, for the same reason: the host creates an Event of its own, and counts it up.
-fn fail_twice(host: &Host, cluster: &Cluster) -> Result<()> {
+/// A plugin whose load fails twice, for the same reason: the host creates an Event in the namespace `events`, and counts it up.
+fn fail_twice(host: &Host, cluster: &Cluster, events: &str) -> Result<()> {
     let failed = |count: u64| {
         host.wait_for(&format!("an Event of {count} failures"), SOON, || {
-            let events = cluster.list("v1/Event", HOST)?;
+            let events = cluster.list("v1/Event", events)?;
             let is_of_load = |event: &&Value| {
                 let message = event["message"].as_str().unwrap_or_default();
                 // Not before the component is there.
@@ -435,7 +435,7 @@ fn hosts_that_share_plugins_are_refused_nothing_and_need_every_right() -> Result
     second.signal(Signal::KILL)?;
     second.wait_exit(SOON)?;
     wait_all(&first)?;
-    fail_twice(&first, &cluster)?;
+    fail_twice(&first, &cluster, HOST)?;
     // A rollout: all of the first one's shards are handed over, and its Lease goes.
     let third = start("host-2")?;
     wait_some(&third)?;
@@ -528,7 +528,7 @@ fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -
         let told = loglines::said(&host, &format!("{tools}/configured"), "configured");
         told.iter().any(|line| line.field("name") == "password")
     })?;
-    fail_twice(&host, &cluster)?;
+    fail_twice(&host, &cluster, HOST)?;
     end(&host)?;
     rbac::check(&audit, (HOST, ACCOUNT), &[]).map(drop)
 }
@@ -571,22 +571,23 @@ fn a_host_of_several_clusters_is_refused_nothing_in_each_and_needs_every_right()
     add(dir, "distant", "configured", &distant.config(json!({"namespace": WORK})))?;
     cluster.create(&settings(WORK))?;
 
-    let at_home = ["plugins", "--no-leader-election", "--no-admin-tokens"];
+    let at_home = ["plugins", "--no-leader-election", "--no-admin-tokens", "--no-pod"];
     let home = rbac::grant(plane, dir, (HOST, ACCOUNT), &at_home)?;
     let east = rbac::grant(plane, dir, (HOST, ELSEWHERE), &["plugins", "--cluster", "east"])?;
     plane.kubectl(&["create", "serviceaccount", "robot", "-n", WORK])?;
     allow(plane, WORK, "robot", (WORK, "robot"), &["--verb=list,watch,patch", "--resource=configmaps"])?;
     let context = plane.kubectl(&["config", "current-context"])?;
     let (clusters, east) = (format!("east={}", context.trim()), east.to_string_lossy().into_owned());
-    let args = ["--clusters", &clusters, "--clusters-kubeconfig", &east];
-    let host = Host::start(options(&home, dir, "host-0", &args))?;
+    let args = ["--clusters", &clusters, "--clusters-kubeconfig", &east].map(str::to_owned).into();
+    // Outside a Pod: its Events are about a Namespace.
+    let host = Host::start(HostOptions { dir: Some(dir.to_owned()), args, ..HostOptions::new(&home) })?;
     for name in targets {
         wait_written(&host, &cluster, name)?;
     }
     host.wait_for("the configuration of home in the run elsewhere", SOON, || {
         !loglines::said(&host, "distant@east", "configured").is_empty()
     })?;
-    fail_twice(&host, &cluster)?;
+    fail_twice(&host, &cluster, "default")?;
     end(&host)?;
     for account in [ACCOUNT, ELSEWHERE] {
         rbac::check(&audit, (HOST, account), &[]).with_context(|| format!("the account {account}"))?;
