@@ -33,4 +33,5 @@ mod plugin_objects;
 mod projections;
 mod rbac;
 mod record;
+mod sbom;
 mod test_command;
