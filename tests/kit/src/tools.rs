@@ -34,11 +34,13 @@ pub enum Tool {
     Chromium,
     /// A C compiler for arm64 on another architecture.
     Arm64,
+    /// git, and the history of this repository.
+    Git,
 }
 
 impl Tool {
     /// All tools.
-    pub const ALL: [Tool; 10] = [
+    pub const ALL: [Tool; 11] = [
         Tool::Go,
         Tool::Java,
         Tool::Kubectl,
@@ -49,6 +51,7 @@ impl Tool {
         Tool::Root,
         Tool::Chromium,
         Tool::Arm64,
+        Tool::Git,
     ];
 
     /// Whether a machine that lacks it can have it by an installation.
@@ -69,6 +72,7 @@ impl Tool {
             Tool::Root => &["unshare", "mount", "chroot"],
             Tool::Chromium => &["chromium"],
             Tool::Arm64 => &["aarch64-linux-gnu-gcc"],
+            Tool::Git => &["git", "tar"],
         }
     }
 
@@ -95,6 +99,7 @@ impl Tool {
             Tool::Root => "tests that run the container image's root file system",
             Tool::Chromium => "the test at full length of the host's web page",
             Tool::Arm64 => "the build at full length of the image for arm64",
+            Tool::Git => "the rolling upgrade at full length from an older version and back",
         }
     }
 
@@ -115,6 +120,7 @@ impl Tool {
             Tool::Arm64 => {
                 "install a cross compiler: apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
             }
+            Tool::Git => "install git and tar, and fetch the whole history: git fetch --unshallow",
         }
     }
 
