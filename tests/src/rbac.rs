@@ -214,6 +214,22 @@ fn needed(rules: &[Rule], asked: &[Asked], spare: &[&str]) -> Result<Vec<(Rule, 
     Ok(checked)
 }
 
+/// Lets an account do something in a namespace, by a role of this name, whose rule the arguments of kubectl say.
+///
+/// # Errors
+/// When the API server refuses it.
+pub fn allow(
+    plane: &ControlPlane,
+    namespace: &str,
+    role: &str,
+    (of, account): (&str, &str),
+    rule: &[&str],
+) -> Result<()> {
+    plane.kubectl(&[&["create", "role", role, "-n", namespace][..], rule].concat())?;
+    let (role_flag, subject) = (format!("--role={role}"), format!("--serviceaccount={of}:{account}"));
+    plane.kubectl(&["create", "rolebinding", role, &role_flag, &subject, "-n", namespace]).map(drop)
+}
+
 /// Writes a kubeconfig with a token of an account, whose namespace is that of the context, as it is in a Pod.
 ///
 /// # Errors

@@ -38,7 +38,8 @@ fn spec(digest: &str, account_of: &str) -> Value {
     })
 }
 
-fn digest_of(component: &[u8]) -> String {
+/// The digest of a component as `spec.source` has it.
+pub(crate) fn digest_of(component: &[u8]) -> String {
     let digits: String = Sha256::digest(component).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{digits}")
 }

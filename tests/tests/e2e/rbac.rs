@@ -13,10 +13,11 @@ use pilothouse_testkit::poll::{self, SOON};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::Manifest;
-use pilothouse_tests::rbac::{self, SPARE_OF_PODS_PER_NODE};
+use pilothouse_tests::rbac::{self, SPARE_OF_PODS_PER_NODE, allow};
 use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, cli, guests, loglines};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+
+use crate::plugin_objects::digest_of;
 
 pilothouse_tests::on_the_real_server!(
     a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_them,
@@ -311,19 +312,6 @@ fn options(kubeconfig: &Path, dir: &Path, pod: &str, args: &[&str]) -> HostOptio
     }
 }
 
-/// Lets an account do something in a namespace, by a role of this name, whose rule the arguments of kubectl say.
-fn allow(
-    plane: &ControlPlane,
-    namespace: &str,
-    role: &str,
-    (of, account): (&str, &str),
-    rule: &[&str],
-) -> Result<()> {
-    plane.kubectl(&[&["create", "role", role, "-n", namespace][..], rule].concat())?;
-    let (role_flag, subject) = (format!("--role={role}"), format!("--serviceaccount={of}:{account}"));
-    plane.kubectl(&["create", "rolebinding", role, &role_flag, &subject, "-n", namespace]).map(drop)
-}
-
 /// A Secret that the plugin `configured` is configured with.
 fn settings(namespace: &str) -> Value {
     json!({
@@ -454,14 +442,13 @@ const TENANTS: [&str; 2] = ["rbac-shop", "rbac-tools"];
 /// An object of the cluster with a component, as `spec.source` of a Plugin in the namespace names it, and that source.
 fn component_in(kind: &str, namespace: &str, guest: &str) -> Result<(Value, Value)> {
     let component = fs::read(guests::wasm(guest)?)?;
-    let digits: String = Sha256::digest(&component).iter().map(|byte| format!("{byte:02x}")).collect();
     let (field, source) = if kind == "Secret" { ("data", "secret") } else { ("binaryData", "configMap") };
     let object = json!({
         "apiVersion": "v1", "kind": kind, "metadata": {"namespace": namespace, "name": "component"},
         field: {"plugin.wasm": BASE64_STANDARD.encode(&component)},
     });
     let entry = json!({"name": "component", "key": "plugin.wasm"});
-    Ok((object, json!({source: entry, "digest": format!("sha256:{digits}")})))
+    Ok((object, json!({source: entry, "digest": digest_of(&component)})))
 }
 
 fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -> Result<()> {
