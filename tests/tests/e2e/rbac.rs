@@ -33,9 +33,10 @@ const HOST: &str = "rbac-host";
 const WORK: &str = "rbac-work";
 const ACCOUNT: &str = "pilothouse";
 
-/// Fills a plugin directory: examples, and a plugin for each other thing that a host does for one.
-fn fill(folder: &Path) -> Result<Vec<String>> {
-    fs::create_dir_all(folder)?;
+/// Fills the plugin directory of a host: examples, and a plugin for each other thing that a host does for one.
+fn fill(dir: &Path) -> Result<Vec<String>> {
+    let folder = dir.join("plugins");
+    fs::create_dir_all(&folder)?;
     let mut names = Vec::new();
     for name in ["deployment-watcher", "pods-per-node"] {
         let manifest = paths::repository().join(format!("examples/{name}/{name}.yaml"));
@@ -77,8 +78,7 @@ fn fill(folder: &Path) -> Result<Vec<String>> {
         // A kind that comes later.
         ("custom", "probe", Manifest::new("custom").config(custom).with("permissions", foos)),
     ] {
-        fs::copy(guests::wasm(guest)?, folder.join(format!("{name}.wasm")))?;
-        fs::write(folder.join(format!("{name}.yaml")), manifest.to_string())?;
+        add(dir, name, guest, &manifest)?;
         names.push(name.to_owned());
     }
     Ok(names)
@@ -226,7 +226,7 @@ fn a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_the
     let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
     let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
     let dir = dir.path();
-    let names = fill(&dir.join("plugins"))?;
+    let names = fill(dir)?;
     for namespace in [HOST, WORK] {
         cluster.namespace(namespace)?;
     }
