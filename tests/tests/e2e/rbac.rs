@@ -567,7 +567,7 @@ fn a_host_of_several_clusters_is_refused_nothing_in_each_and_needs_every_right()
     let (clusters, east) = (format!("east={}", context.trim()), east.to_string_lossy().into_owned());
     let args = ["--clusters", &clusters, "--clusters-kubeconfig", &east].map(str::to_owned).into();
     // Outside a Pod: its Events are about a Namespace.
-    let host = Host::start(HostOptions { dir: Some(dir.to_owned()), args, ..HostOptions::new(&home) })?;
+    let host = Host::start(HostOptions { dir: Some(dir.to_owned()), args, ..HostOptions::new(home) })?;
     for name in targets {
         wait_written(&host, &cluster, name)?;
     }
