@@ -149,17 +149,8 @@ fn kubeconfig(server: Server, plane: &ControlPlane, dir: &Path) -> Result<PathBu
     let of_host = ["--plugins-from-cluster", SHOP, "--no-leader-election", "--no-pod"];
     let path = rbac::grant(plane, dir, (HOST, "pilothouse"), &of_host)?;
     // What plugins of the namespace may watch.
-    let host = format!("--serviceaccount={HOST}:pilothouse");
-    plane.kubectl(&[
-        "create",
-        "role",
-        "watched",
-        "--verb=list,watch",
-        "--resource=configmaps",
-        "-n",
-        SHOP,
-    ])?;
-    plane.kubectl(&["create", "rolebinding", "watched", "--role=watched", &host, "-n", SHOP])?;
+    let watched = ["--verb=list,watch", "--resource=configmaps"];
+    rbac::allow(plane, SHOP, "watched", (HOST, "pilothouse"), &watched)?;
     Ok(path)
 }
 
