@@ -1,15 +1,20 @@
-//! The rules of a host's roles, held against what the host asked of a real API server: its audit log says which rules were
-//! needed. The suites of `pilothouse rbac` and of the installation use it.
+//! The rules of a host's roles, held against what the host asked of a real API server: its audit log says which of them were
+//! needed. [`grant`] gives an account what `pilothouse rbac` prints; [`check`] fails on a request that was refused and on a right
+//! that nobody used. The suites of `pilothouse rbac` and of the installation use it, for each way that a host runs.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::audit::{Event, User};
-use crate::{Audit, ControlPlane};
+use crate::{Audit, ControlPlane, cli};
+
+/// What the manifest of `pods-per-node` grants and a test with one node does not use, as [`check`] takes it.
+pub const SPARE_OF_PODS_PER_NODE: [&str; 5] =
+    ["get nodes", "get pods", "get configmaps", "update configmaps", "delete configmaps"];
 
 /// A rule of a Role or ClusterRole.
 #[derive(Debug, Clone, Deserialize)]
@@ -53,6 +58,29 @@ impl Rule {
             && has(&self.api_groups, &asked.group)
             && has(&self.resources, &asked.resource)
             && (self.resource_names.is_empty() || self.resource_names.contains(&asked.name))
+    }
+
+    /// The single rights that the rule gives: one verb on one resource, for one name where the rule has names.
+    fn rights(&self) -> Vec<Rule> {
+        let names: Vec<Vec<String>> = match &*self.resource_names {
+            [] => vec![Vec::new()],
+            names => names.iter().map(|name| vec![name.clone()]).collect(),
+        };
+        let mut rights = Vec::new();
+        for (group, resource) in
+            self.api_groups.iter().flat_map(|group| self.resources.iter().map(move |r| (group, r)))
+        {
+            for (names, verb) in names.iter().flat_map(|names| self.verbs.iter().map(move |v| (names, v))) {
+                rights.push(Rule {
+                    api_groups: vec![group.clone()],
+                    resources: vec![resource.clone()],
+                    resource_names: names.clone(),
+                    verbs: vec![verb.clone()],
+                    ..self.clone()
+                });
+            }
+        }
+        rights
     }
 }
 
@@ -114,46 +142,92 @@ fn rules(plane: &ControlPlane, name: &str) -> Result<Vec<Rule>> {
     Ok(found)
 }
 
-/// The completed requests of an account.
+/// Gives an account what `pilothouse rbac ARGS` prints in a folder, and nothing else. Returns a kubeconfig with a token of it, which is
+/// in the folder as well. The namespaces must exist.
 ///
 /// # Errors
-/// When the audit log cannot be read.
-pub fn requests(audit: &Audit, namespace: &str, account: &str) -> Result<Vec<Event>> {
+/// When the command fails or prints something else the second time, or the API server refuses what it prints.
+pub fn grant(
+    plane: &ControlPlane,
+    dir: &Path,
+    (namespace, account): (&str, &str),
+    args: &[&str],
+) -> Result<PathBuf> {
+    let of_account = ["--namespace", namespace, "--service-account", account, "--cache-dir", "cache"];
+    let args = [&["rbac"][..], args, &of_account].concat();
+    let printed = cli::run(dir, &args)?;
+    ensure!(printed.status.success() && printed.stderr.is_empty(), "{printed:?}");
+    ensure!(cli::run(dir, &args)?.stdout == printed.stdout, "another order");
+    plane.kubectl_with(&["apply", "-f", "-"], &printed.stdout)?;
+    let path = dir.join(format!("{account}.kubeconfig"));
+    kubeconfig(plane, (namespace, account), &path)?;
+    Ok(path)
+}
+
+/// Checks that nothing was refused to an account, and that it used all that the roles called after it allow: each verb on each
+/// resource of each rule, for each name that the rule has. Those of `spare`, as `VERB RESOURCE`, need not be used: they are of plugins
+/// and are for objects that the test does not have. Returns the rules, each with a request that no other rule allows.
+///
+/// # Errors
+/// When a request was refused, or a right is one too many.
+pub fn check(
+    audit: &Audit,
+    (namespace, account): (&str, &str),
+    spare: &[&str],
+) -> Result<Vec<(Rule, Asked)>> {
+    let requests = requests(audit, namespace, account)?;
+    let refused: Vec<&Event> = requests.iter().filter(|event| is_refused(event)).collect();
+    ensure!(refused.is_empty(), "{refused:#?}");
+    let asked: Vec<Asked> = requests.iter().flat_map(asked).collect();
+    needed(&rules(audit.plane(), &format!("{namespace}:{account}"))?, &asked, spare)
+}
+
+/// The answered requests of an account. A watch that goes on was answered when it began.
+fn requests(audit: &Audit, namespace: &str, account: &str) -> Result<Vec<Event>> {
     let user = format!("system:serviceaccount:{namespace}:{account}");
     let mut events = audit.events()?;
-    events.retain(|event| event.stage == "ResponseComplete" && event.user.username == user);
+    let is_answered = |event: &Event| ["ResponseStarted", "ResponseComplete"].contains(&&*event.stage);
+    events.retain(|event| is_answered(event) && event.user.username == user);
     Ok(events)
 }
 
-/// The requests that were forbidden.
-pub fn refused(events: &[Event]) -> Vec<&Event> {
-    let forbidden = |event: &&Event| event.response_status.is_some_and(|status| status.code == 403);
-    events.iter().filter(forbidden).collect()
+fn is_refused(event: &Event) -> bool {
+    event.response_status.is_some_and(|status| status.code == 403)
 }
 
-/// Checks that each rule of the roles of this name allowed a request that no other rule allows. Returns the rules, each
-/// with one of these requests.
-///
-/// # Errors
-/// When a rule was not needed, or a verb of it that the host itself uses.
-pub fn needed_rules(plane: &ControlPlane, role: &str, events: &[Event]) -> Result<Vec<(Rule, Asked)>> {
-    let (rules, asked) = (rules(plane, role)?, events.iter().flat_map(asked).collect::<Vec<_>>());
-    ensure!(asked.len() > rules.len(), "{} rules, {} requests", rules.len(), asked.len());
+/// As [`check`], of rules and of what the authorizer was asked for.
+fn needed(rules: &[Rule], asked: &[Asked], spare: &[&str]) -> Result<Vec<(Rule, Asked)>> {
+    ensure!(!rules.is_empty(), "there are no rules");
     let mut checked = Vec::new();
     for (number, rule) in rules.iter().enumerate() {
         let others = || rules.iter().enumerate().filter(|(other, _)| *other != number);
         let needs = |asked: &&Asked| rule.allows(asked) && !others().any(|(_, other)| other.allows(asked));
         let needed: Vec<&Asked> = asked.iter().filter(needs).collect();
         let first = *needed.first().with_context(|| format!("nothing would be refused without {rule:#?}"))?;
-        // Of what plugins write, a part is enough: a delete may come some day.
-        let of_host =
-            |verb: &str| ["list", "watch", "impersonate"].contains(&verb) || rule.resources == ["leases"];
-        for verb in rule.verbs.iter().filter(|verb| of_host(verb)) {
-            ensure!(needed.iter().any(|asked| asked.verb == *verb), "nobody needs {verb} of {rule:#?}");
+        for right in rule.rights() {
+            let is_spare = spare.contains(&&*format!("{} {}", right.verbs[0], right.resources[0]));
+            let is_used = needed.iter().any(|asked| right.allows(asked));
+            ensure!(is_used || is_spare, "nobody needs {right:?} of {rule:#?}");
         }
         checked.push((rule.clone(), first.clone()));
     }
     Ok(checked)
+}
+
+/// Lets an account do something in a namespace, by a role of this name, whose rule the arguments of kubectl say.
+///
+/// # Errors
+/// When the API server refuses it.
+pub fn allow(
+    plane: &ControlPlane,
+    namespace: &str,
+    role: &str,
+    (of, account): (&str, &str),
+    rule: &[&str],
+) -> Result<()> {
+    plane.kubectl(&[&["create", "role", role, "-n", namespace][..], rule].concat())?;
+    let (role_flag, subject) = (format!("--role={role}"), format!("--serviceaccount={of}:{account}"));
+    plane.kubectl(&["create", "rolebinding", role, &role_flag, &subject, "-n", namespace]).map(drop)
 }
 
 /// Writes a kubeconfig with a token of an account, whose namespace is that of the context, as it is in a Pod.
@@ -168,4 +242,63 @@ pub fn kubeconfig(plane: &ControlPlane, (namespace, account): (&str, &str), to: 
     *config.pointer_mut("/contexts/0/context/namespace").context("no namespace of the context")? =
         json!(namespace);
     Ok(fs::write(to, config.to_string())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(resources: &[&str], names: &[&str], verbs: &[&str]) -> Rule {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        Rule {
+            api_groups: texts(&[""]),
+            resources: texts(resources),
+            resource_names: texts(names),
+            verbs: texts(verbs),
+            namespace: "ns".to_owned(),
+            index: 0,
+        }
+    }
+
+    /// From `verb resource name`; a request without a name ends with the resource.
+    fn asked(text: &str) -> Asked {
+        let mut words = text.split(' ').map(str::to_owned);
+        let mut next = || words.next().unwrap_or_default();
+        let (verb, resource, name) = (next(), next(), next());
+        Asked { verb, group: String::new(), resource, namespace: "ns".to_owned(), name }
+    }
+
+    #[test]
+    fn a_right_that_nobody_used_is_one_too_many() {
+        let rules =
+            [rule(&["pods", "nodes"], &[], &["list"]), rule(&["secrets"], &["a", "b"], &["get", "watch"])];
+        let used = [
+            "list pods",
+            "list nodes",
+            "get secrets a",
+            "get secrets b",
+            "watch secrets a",
+            "watch secrets b",
+        ];
+        let all: Vec<Asked> = used.iter().map(|text| asked(text)).collect();
+        assert_eq!(needed(&rules, &all, &[]).unwrap().len(), 2);
+        for (number, unused) in used.iter().enumerate() {
+            let mut others = all.clone();
+            others.remove(number);
+            let error = needed(&rules, &others, &[]).unwrap_err().to_string();
+            assert!(error.contains("nobody needs"), "{unused}: {error}");
+            let right = unused.split(' ').take(2).collect::<Vec<_>>().join(" ");
+            assert!(needed(&rules, &others, &[right.as_str()]).is_ok(), "{unused} may be spare");
+        }
+    }
+
+    #[test]
+    fn a_rule_beside_a_wider_one_is_one_too_many() {
+        let rules = [rule(&["pods"], &[], &["get", "list"]), rule(&["pods"], &["a"], &["get"])];
+        let asked = ["get pods a", "get pods b", "list pods"].map(asked);
+        let error = needed(&rules, &asked, &[]).unwrap_err().to_string();
+        assert!(error.starts_with("nothing would be refused without"), "{error}");
+        assert!(needed(&rules[..1], &asked, &[]).is_ok());
+        assert!(needed(&[], &asked, &[]).is_err(), "no rules are no proof");
+    }
 }

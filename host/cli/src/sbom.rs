@@ -1,10 +1,12 @@
 //! `pilothouse sbom`: prints the software bill of materials of a plugin crate, as CycloneDX in JSON.
 //!
 //! Cargo says which crates are linked: those that the crate needs on the compilation target, as its `Cargo.lock` has them.
+//! `cargo metadata` knows them well, and with them those that only a feature of a dev-dependency or of another crate of the
+//! workspace asks for; `cargo tree` knows which are built. What both name is in the document, and macros that it uses as excluded.
 //! Invariant: the same crate with the same lock file has the same document: no time, no random number, no path.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -28,6 +30,9 @@ const EXAMPLES: &str = "Examples:
 /// The source of crates with a package URL.
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
+/// Which dependencies `cargo tree` follows: no macros, which run in the compiler, nor what these need.
+const LINKED: [&str; 2] = ["--edges", "normal,no-proc-macro"];
+
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Sbom {
@@ -46,33 +51,46 @@ impl Sbom {
             bail!("{} is a component: name the crate that it is built from", self.path.display());
         };
         let manifest = project.folder.join("Cargo.toml");
-        let output = command("cargo", &project.folder)
-            .args([
-                "metadata",
-                "--format-version",
-                "1",
-                "--locked",
-                "--filter-platform",
-                TARGET,
-                "--manifest-path",
-            ])
-            .arg(&manifest)
-            .output()
-            .map_err(|error| not_started("cargo", &error))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("cargo cannot read {}: {}", manifest.display(), said.trim().trim_start_matches("error: "));
-        }
+        let cargo = |args: &[&str]| cargo(&project.folder, &manifest, args);
+        let metadata = cargo(&["metadata", "--format-version", "1", "--filter-platform", TARGET])?;
+        let linked =
+            [&["tree", "--target", TARGET, "--prefix", "none", "--format", "{p}"][..], &LINKED].concat();
+        let linked = references(&String::from_utf8_lossy(&cargo(&linked)?));
         let digest = self.component.as_ref().map(|file| {
             std::fs::read(file)
                 .map(|content| digest_of(&content))
                 .with_context(|| format!("reading {}", file.display()))
         });
-        let metadata: Metadata = serde_json::from_slice(&output.stdout)
+        let metadata: Metadata = serde_json::from_slice(&metadata)
             .with_context(|| format!("parsing `cargo metadata` of {}", manifest.display()))?;
-        let document = document(&metadata, &manifest, digest.transpose()?.as_deref())?;
+        let document = document(&metadata, &manifest, &linked, digest.transpose()?.as_deref())?;
         print(&format!("{document:#}\n"))
     }
+}
+
+/// What Cargo prints about a crate whose lock file is as it has to be.
+fn cargo(folder: &Path, manifest: &Path, args: &[&str]) -> Result<Vec<u8>> {
+    let output = command("cargo", folder)
+        .args(args)
+        .args(["--locked", "--manifest-path"])
+        .arg(manifest)
+        .output()
+        .map_err(|error| not_started("cargo", &error))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("cargo cannot read {}: {}", manifest.display(), said.trim().trim_start_matches("error: "));
+    }
+    Ok(output.stdout)
+}
+
+/// The references of the packages that `cargo tree` prints, as `NAME vVERSION` and more.
+fn references(tree: &str) -> BTreeSet<String> {
+    let reference = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (name, version) = (words.next()?, words.next()?);
+        Some(format!("{name}@{}", version.strip_prefix('v').unwrap_or(version)))
+    };
+    tree.lines().filter_map(reference).collect()
 }
 
 #[derive(Deserialize)]
@@ -147,8 +165,13 @@ impl Package {
     }
 }
 
-/// The document of the package with this manifest.
-fn document(metadata: &Metadata, manifest: &std::path::Path, digest: Option<&str>) -> Result<Value> {
+/// The document of the package with this manifest, of which these packages are linked.
+fn document(
+    metadata: &Metadata,
+    manifest: &Path,
+    built: &BTreeSet<String>,
+    digest: Option<&str>,
+) -> Result<Value> {
     let packages: HashMap<&str, &Package> =
         metadata.packages.iter().map(|package| (package.id.as_str(), package)).collect();
     let nodes: HashMap<&str, &Node> =
@@ -166,8 +189,9 @@ fn document(metadata: &Metadata, manifest: &std::path::Path, digest: Option<&str
         let is_linked =
             |dependency: &&Dependency| dependency.dep_kinds.iter().any(|kind| kind.kind.is_none());
         let dependencies = node.into_iter().flat_map(|node| node.deps.iter().filter(is_linked));
-        let dependencies: Vec<&Package> =
+        let mut dependencies: Vec<&Package> =
             dependencies.filter_map(|dependency| packages.get(dependency.pkg.as_str()).copied()).collect();
+        dependencies.retain(|package| package.is_macro() || built.contains(&package.reference()));
         let mut names: Vec<String> = dependencies.iter().map(|dependency| dependency.reference()).collect();
         names.sort();
         names.dedup();
@@ -203,8 +227,6 @@ fn document(metadata: &Metadata, manifest: &std::path::Path, digest: Option<&str
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn package(name: &str, version: &str, source: Option<&str>, kind: &str) -> Value {
@@ -231,17 +253,21 @@ mod tests {
                 package("derive", "1.0.0", Some(CRATES_IO), "proc-macro"),
                 package("syn", "2.0.0", Some(CRATES_IO), "lib"),
                 package("tester", "1.0.0", Some(CRATES_IO), "lib"),
+                package("optional", "1.0.0", Some(CRATES_IO), "lib"),
                 package("other", "1.0.0", None, "lib"),
             ],
             "resolve": {"nodes": [
                 node("plugin", &[("sdk", None), ("tester", Some("dev")), ("wasi", None)]),
-                node("sdk", &[("wasi", None), ("derive", None), ("tester", Some("build"))]),
+                node("sdk", &[("wasi", None), ("derive", None), ("tester", Some("build")), ("optional", None)]),
                 node("wasi", &[]), node("derive", &[("syn", None)]), node("syn", &[]), node("tester", &[]),
-                node("other", &[]),
+                node("other", &[]), node("optional", &[]),
             ]},
         });
         let metadata: Metadata = serde_json::from_value(metadata).unwrap();
-        let document = document(&metadata, Path::new("/w/plugin/Cargo.toml"), Some("sha256:ab")).unwrap();
+        let tree =
+            "plugin v0.1.0 (/w/plugin)\nsdk v0.2.0 (/w/sdk)\nwasi v0.11.0+wasi\n\nwasi v0.11.0+wasi (*)\n";
+        let (manifest, built) = (Path::new("/w/plugin/Cargo.toml"), references(tree));
+        let document = document(&metadata, manifest, &built, Some("sha256:ab")).unwrap();
         let subject = &document["metadata"]["component"];
         assert_eq!(
             (&subject["bom-ref"], &subject["hashes"][0]["content"]),

@@ -36,11 +36,13 @@ pub enum Tool {
     Arm64,
     /// systemd's analysis of units; no running systemd.
     Systemd,
+    /// git, and the history of this repository.
+    Git,
 }
 
 impl Tool {
     /// All tools.
-    pub const ALL: [Tool; 11] = [
+    pub const ALL: [Tool; 12] = [
         Tool::Go,
         Tool::Java,
         Tool::Kubectl,
@@ -52,6 +54,7 @@ impl Tool {
         Tool::Chromium,
         Tool::Arm64,
         Tool::Systemd,
+        Tool::Git,
     ];
 
     /// Whether a machine that lacks it can have it by an installation.
@@ -73,6 +76,7 @@ impl Tool {
             Tool::Chromium => &["chromium"],
             Tool::Arm64 => &["aarch64-linux-gnu-gcc"],
             Tool::Systemd => &["systemd-analyze"],
+            Tool::Git => &["git", "tar"],
         }
     }
 
@@ -102,6 +106,7 @@ impl Tool {
             Tool::Chromium => "the test at full length of the host's web page",
             Tool::Arm64 => "the build at full length of the image for arm64",
             Tool::Systemd => "the check at full length of the systemd unit",
+            Tool::Git => "the rolling upgrade at full length from an older version and back",
         }
     }
 
@@ -123,6 +128,7 @@ impl Tool {
                 "install a cross compiler: apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
             }
             Tool::Systemd => "install systemd, which need not run: apt-get install systemd",
+            Tool::Git => "install git and tar, and fetch the whole history: git fetch --unshallow",
         }
     }
 

@@ -34,4 +34,5 @@ mod plugin_objects;
 mod projections;
 mod rbac;
 mod record;
+mod sbom;
 mod test_command;

@@ -1,6 +1,8 @@
 //! Plugins of the cluster: a tenant's Plugin runs as its account, its status says what becomes of it, the plugin directory wins,
-//! and a deleted Plugin ends. On the real server the host has the printed rights and no others, and so has the tenant's account.
+//! and a deleted Plugin ends. On the real server the host has the printed rights and no others, so has the tenant's account, and
+//! kubectl shows the columns and the descriptions of the definition.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,10 +11,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use pilothouse_testkit::poll::SOON;
+use pilothouse_testkit::poll::{self, SOON};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
-use pilothouse_tests::{Cluster, ControlPlane, Host, cli, guests, plugins};
+use pilothouse_tests::{Cluster, ControlPlane, Host, cli, guests, plugins, rbac};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -36,7 +38,8 @@ fn spec(digest: &str, account_of: &str) -> Value {
     })
 }
 
-fn digest_of(component: &[u8]) -> String {
+/// The digest of a component as `spec.source` has it.
+pub(crate) fn digest_of(component: &[u8]) -> String {
     let digits: String = Sha256::digest(component).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{digits}")
 }
@@ -73,35 +76,81 @@ fn wait_status(host: &Host, cluster: &Cluster, wanted: [&str; 3]) -> Result<Stri
     })
 }
 
+/// What `kubectl get plugins` shows: the head, and the line of the one Plugin. Cells are two blanks or more apart.
+fn shown(plane: &ControlPlane, more: &[&str]) -> Result<(Vec<String>, Vec<String>)> {
+    let text = plane.kubectl(&[&["get", "plugins", "-n", SHOP][..], more].concat())?;
+    let mut lines = text.lines().map(|line| {
+        let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        cells.map(str::to_owned).collect::<Vec<_>>()
+    });
+    Ok((lines.next().context("no head")?, lines.next().context("no Plugin")?))
+}
+
+/// The fields of a schema below a path of `kubectl explain`, with their descriptions.
+fn fields(schema: &Value, path: &str, found: &mut BTreeMap<String, String>) {
+    // Those of a list are those of its entries.
+    let schema = if schema["items"].is_object() { &schema["items"] } else { schema };
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        fields(field, &path, found);
+        found.insert(path, field["description"].as_str().unwrap_or_default().to_owned());
+    }
+}
+
+/// The fields of the definition of Plugins.
+fn fields_of(definition: &Value) -> Result<BTreeMap<String, String>> {
+    let schema = definition.pointer("/spec/versions/0/schema/openAPIV3Schema").context("no schema")?;
+    let mut found = BTreeMap::new();
+    fields(schema, "plugins", &mut found);
+    Ok(found)
+}
+
+#[test]
+fn every_field_of_a_plugin_has_a_description() -> Result<()> {
+    let dir = tempfile::Builder::new().prefix("objects-").tempdir()?;
+    let printed = cli::run(dir.path(), &["crd", "--plugins"])?;
+    let fields = fields_of(&serde_saphyr::from_str(&printed.stdout)?)?;
+    // Those of a rule are there twice: at home, and in remote clusters.
+    for path in ["plugins.spec.source.secret.key", "plugins.spec.remoteClusters.permissions.names"] {
+        ensure!(fields.contains_key(path), "no {path}: {fields:#?}");
+    }
+    let is_sentence = |text: &str| text.ends_with('.') && text.contains(' ');
+    let bare: Vec<_> = fields.iter().filter(|(_, text)| !is_sentence(text)).collect();
+    ensure!(bare.is_empty(), "not described: {bare:#?}");
+    Ok(())
+}
+
+/// Checks that kubectl tells the description of each field.
+fn check_explained(plane: &ControlPlane, definition: &Value) -> Result<()> {
+    let fields = fields_of(definition)?;
+    let mut by_parent: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (path, text) in &fields {
+        let (parent, _) = path.rsplit_once('.').context("no parent")?;
+        by_parent.entry(parent).or_default().push(text);
+    }
+    for (parent, texts) in by_parent {
+        let args = ["explain", parent, "--api-version=pilothouse.dev/v1alpha1"];
+        // The server publishes the schema some time after the kind.
+        let said =
+            poll::until(&format!("kubectl explain {parent}"), SOON, || plane.kubectl(&args).map(Some))?;
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for text in texts {
+            ensure!(said.contains(text), "kubectl explain {parent} does not say {text:?}: {said}");
+        }
+    }
+    Ok(())
+}
+
 /// A kubeconfig for the host: on the real server with a token of an account that has the rights of `pilothouse rbac`.
 fn kubeconfig(server: Server, plane: &ControlPlane, dir: &Path) -> Result<PathBuf> {
     if server != Server::Real {
         return Ok(plane.kubeconfig().to_owned());
     }
-    let printed = cli::run(
-        dir,
-        &["rbac", "--plugins-from-cluster", SHOP, "--namespace", HOST, "--no-leader-election"],
-    )?;
-    ensure!(printed.status.success() && printed.stderr.is_empty(), "{printed:?}");
-    plane.kubectl_with(&["apply", "-f", "-"], &printed.stdout)?;
+    let of_host = ["--plugins-from-cluster", SHOP, "--no-leader-election", "--no-pod"];
+    let path = rbac::grant(plane, dir, (HOST, "pilothouse"), &of_host)?;
     // What plugins of the namespace may watch.
-    let host = format!("--serviceaccount={HOST}:pilothouse");
-    plane.kubectl(&[
-        "create",
-        "role",
-        "watched",
-        "--verb=list,watch",
-        "--resource=configmaps",
-        "-n",
-        SHOP,
-    ])?;
-    plane.kubectl(&["create", "rolebinding", "watched", "--role=watched", &host, "-n", SHOP])?;
-    let token = plane.kubectl(&["create", "token", "pilothouse", "-n", HOST])?;
-    let mut config: Value =
-        serde_json::from_str(&plane.kubectl(&["config", "view", "--raw", "--output", "json"])?)?;
-    *config.pointer_mut("/users/0/user").context("no user")? = json!({"token": token.trim()});
-    let path = dir.join("kubeconfig");
-    fs::write(&path, config.to_string())?;
+    let watched = ["--verb=list,watch", "--resource=configmaps"];
+    rbac::allow(plane, SHOP, "watched", (HOST, "pilothouse"), &watched)?;
     Ok(path)
 }
 
@@ -123,8 +172,8 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
         ensure!(answer.body.contains("`pilothouse crd --plugins | kubectl apply -f -`"), "{}", answer.body);
         Ok(true)
     })?;
-    let shown = cli::pilothouse(&host, &["status", "--admin", host.admin()])?;
-    ensure!(shown.stdout.starts_with("not ready: the cluster has no kind Plugin"), "{shown:?}");
+    let status = cli::pilothouse(&host, &["status", "--admin", host.admin()])?;
+    ensure!(status.stdout.starts_with("not ready: the cluster has no kind Plugin"), "{status:?}");
     let lines = || {
         let lines = host.log().matching("\"plugins_unlisted\"");
         lines.iter().filter(|line| line.contains("has no kind Plugin")).count()
@@ -132,7 +181,8 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
     host.wait_for("a line about it", SOON, || lines() > 0)?;
     let printed = cli::pilothouse(&host, &["crd", "--plugins"])?;
     ensure!(printed.status.success(), "{printed:?}");
-    cluster.create(&serde_saphyr::from_str::<Value>(&printed.stdout)?)?;
+    let definition = serde_saphyr::from_str::<Value>(&printed.stdout)?;
+    cluster.create(&definition)?;
     host.wait_for("the host to be ready", SOON, || host.get("/readyz").map(|answer| answer.status == 200))?;
     ensure!(lines() == 1, "retries are no news: {}", lines());
 
@@ -158,6 +208,8 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
         let messages = wait_status(&host, &cluster, ["True Accepted", "False Waiting", "False Waiting"])?;
         let wanted = "grant ServiceAccount \"robot\" the verb get on configmaps \"component\"";
         ensure!(messages.contains(wanted), "{messages}");
+        let (_, row) = shown(plane, &["-o", "wide"])?;
+        ensure!(row.iter().any(|cell| cell.contains(wanted)), "{row:?}");
         let verbs = "--verb=get,list,watch";
         plane.kubectl(&["create", "role", "robot", verbs, "--resource=configmaps", "-n", SHOP])?;
         let robot = format!("--serviceaccount={SHOP}:robot");
@@ -167,8 +219,17 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
     wait_status(&host, &cluster, runs)?;
     let plugin = plugins::wait_until(&host, NAME, "called", |plugin| plugin.calls > 0)?;
     ensure!(plugin.digest == digest && plugin.state == "running", "{plugin:?}");
-    let shown = cli::pilothouse(&host, &["status", NAME, "--admin", host.admin()])?;
-    ensure!(shown.stdout.contains("objects-shop/robot"), "{shown:?}");
+    let status = cli::pilothouse(&host, &["status", NAME, "--admin", host.admin()])?;
+    ensure!(status.stdout.contains("objects-shop/robot"), "{status:?}");
+    if server == Server::Real {
+        let (head, row) = shown(plane, &[])?;
+        ensure!(head == ["NAME", "READY", "REASON", "LOADED", "ACCOUNT", "AGE"], "{head:?}");
+        ensure!(row.len() == 6 && row[..5] == ["counter", "True", "Running", "True", "robot"], "{row:?}");
+        let (head, row) = shown(plane, &["-o", "wide"])?;
+        ensure!(head.len() == 8 && head[6..] == ["MESSAGE", "DIGEST"], "{head:?}");
+        ensure!(row.last() == Some(&digest), "{row:?}");
+        check_explained(plane, &definition)?;
+    }
 
     // Hosts that disagree would work on one key at once. The development server does not run rules of schemas.
     if server == Server::Real {

@@ -1,21 +1,29 @@
 //! `pilothouse rbac`: a real API server grants what it prints, and a host with these rights and no others is never refused
-//! anything. Its audit log says which rules were needed.
+//! anything, however it runs: with leader election, with shards, with Plugins of the cluster, in several clusters. The audit log says
+//! that each right was needed.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use pilothouse_testkit::paths;
-use pilothouse_testkit::poll::SOON;
+use pilothouse_testkit::poll::{self, SOON};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::Manifest;
-use pilothouse_tests::rbac::{self, needed_rules, refused};
-use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, cli, guests};
-use serde_json::json;
+use pilothouse_tests::rbac::{self, SPARE_OF_PODS_PER_NODE, allow};
+use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, cli, guests, loglines};
+use serde_json::{Value, json};
+
+use crate::plugin_objects::digest_of;
 
 pilothouse_tests::on_the_real_server!(
     a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_them,
+    hosts_that_share_plugins_are_refused_nothing_and_need_every_right,
+    a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right,
+    a_host_of_several_clusters_is_refused_nothing_in_each_and_needs_every_right,
     a_right_for_some_names_is_for_no_other_object,
 );
 pilothouse_tests::on_both_servers!(the_printed_command_removes_what_is_not_needed_any_more,);
@@ -25,9 +33,10 @@ const HOST: &str = "rbac-host";
 const WORK: &str = "rbac-work";
 const ACCOUNT: &str = "pilothouse";
 
-/// Fills a plugin directory: examples, and a plugin for each other thing that a host does for one.
-fn fill(folder: &Path) -> Result<Vec<String>> {
-    fs::create_dir_all(folder)?;
+/// Fills the plugin directory of a host: examples, and a plugin for each other thing that a host does for one.
+fn fill(dir: &Path) -> Result<Vec<String>> {
+    let folder = dir.join("plugins");
+    fs::create_dir_all(&folder)?;
     let mut names = Vec::new();
     for name in ["deployment-watcher", "pods-per-node"] {
         let manifest = paths::repository().join(format!("examples/{name}/{name}.yaml"));
@@ -69,8 +78,7 @@ fn fill(folder: &Path) -> Result<Vec<String>> {
         // A kind that comes later.
         ("custom", "probe", Manifest::new("custom").config(custom).with("permissions", foos)),
     ] {
-        fs::copy(guests::wasm(guest)?, folder.join(format!("{name}.wasm")))?;
-        fs::write(folder.join(format!("{name}.yaml")), manifest.to_string())?;
+        add(dir, name, guest, &manifest)?;
         names.push(name.to_owned());
     }
     Ok(names)
@@ -218,42 +226,24 @@ fn a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_the
     let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
     let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
     let dir = dir.path();
-    let names = fill(&dir.join("plugins"))?;
+    let names = fill(dir)?;
     for namespace in [HOST, WORK] {
         cluster.namespace(namespace)?;
     }
     let lease = format!("{HOST}/elected");
-    let args = ["rbac", "plugins", "--namespace", HOST, "--lease", &lease, "--cache-dir", "cache"];
-    let printed = cli::run(dir, &args)?;
-    ensure!(printed.status.success() && printed.stderr.is_empty(), "{printed:?}");
-    ensure!(cli::run(dir, &args)?.stdout == printed.stdout, "another order");
-    plane.kubectl_with(&["apply", "-f", "-"], &printed.stdout)?;
+    let kubeconfig = rbac::grant(plane, dir, (HOST, ACCOUNT), &["plugins", "--lease", &lease])?;
 
     // What plugins need beside that: the rights of the account, the configuration, and objects.
     plane.kubectl(&["create", "serviceaccount", "robot", "-n", WORK])?;
-    let verbs = "--verb=get,list,watch,patch";
-    plane.kubectl(&["create", "role", "robot", verbs, "--resource=configmaps", "-n", WORK])?;
-    let subject = format!("--serviceaccount={WORK}:robot");
-    plane.kubectl(&["create", "rolebinding", "robot", "--role=robot", &subject, "-n", WORK])?;
-    cluster.create(&json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": WORK, "name": "settings"},
-        "stringData": {"password": "of the secret"},
-    }))?;
+    allow(plane, WORK, "robot", (WORK, "robot"), &["--verb=get,list,watch,patch", "--resource=configmaps"])?;
+    cluster.create(&settings(WORK))?;
     cluster.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "rbac-node"}}))?;
     for name in ["seen", "written"] {
         cluster.config_map(WORK, name)?;
     }
 
-    rbac::kubeconfig(plane, (HOST, ACCOUNT), &dir.join("kubeconfig"))?;
-    let mut options = HostOptions::new(dir.join("kubeconfig"));
-    options.dir = Some(dir.to_owned());
-    options.args = ["--leader-elect", "--lease", &lease, "--listen", "0.0.0.0:0"].map(str::to_owned).into();
-    let pod = [
-        ("POD_NAME", "host-0"),
-        ("POD_NAMESPACE", HOST),
-        ("POD_UID", "00000000-0000-4000-8000-000000000000"),
-    ];
-    options.env = pod.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let args = ["--leader-elect", "--lease", &lease, "--listen", "0.0.0.0:0"];
+    let options = options(&kubeconfig, dir, "host-0", &args);
     let host = Host::start(options.clone())?;
     // Its log, since the admin endpoints ask for a token where others can reach them.
     let logged = |event: &str, plugin: &str| {
@@ -305,8 +295,289 @@ fn a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_the
     standby.signal(Signal::TERM)?;
     ensure!(standby.wait_exit(SOON)?.success());
 
-    let events = rbac::requests(&audit, HOST, ACCOUNT)?;
-    ensure!(refused(&events).is_empty(), "{:#?}", refused(&events));
-    ensure!(needed_rules(plane, &format!("{HOST}:{ACCOUNT}"), &events)?.len() > 10);
+    let spare = [&SPARE_OF_PODS_PER_NODE[..], &["get deployments", "patch events"]].concat();
+    ensure!(rbac::check(&audit, (HOST, ACCOUNT), &spare)?.len() > 10);
+    Ok(())
+}
+
+/// The options of a host in this folder, as those of a Pod of this name.
+fn options(kubeconfig: &Path, dir: &Path, pod: &str, args: &[&str]) -> HostOptions {
+    let pod =
+        [("POD_NAME", pod), ("POD_NAMESPACE", HOST), ("POD_UID", "00000000-0000-4000-8000-000000000000")];
+    HostOptions {
+        dir: Some(dir.to_owned()),
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        env: pod.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        ..HostOptions::new(kubeconfig)
+    }
+}
+
+/// A Secret that the plugin `configured` is configured with.
+fn settings(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": "settings"},
+        "stringData": {"password": "of the secret"},
+    })
+}
+
+/// Puts a plugin into the directory of a host that does not run yet.
+fn add(dir: &Path, name: &str, guest: &str, manifest: &Manifest) -> Result<()> {
+    let plugins = dir.join("plugins");
+    fs::create_dir_all(&plugins)?;
+    fs::copy(guests::wasm(guest)?, plugins.join(format!("{name}.wasm")))?;
+    Ok(fs::write(plugins.join(format!("{name}.yaml")), manifest.to_string())?)
+}
+
+/// The configuration of a probe that writes to the ConfigMap of this name.
+fn writes_to(name: &str) -> Value {
+    json!({"mode": "write", "namespaces": [WORK], "targetKind": "v1/ConfigMap", "targetKey": format!("{WORK}/{name}")})
+}
+
+/// A probe that watches ConfigMaps, and writes to the one of this name.
+fn writer(plugin: &str, name: &str) -> Manifest {
+    Manifest::new(plugin).grant(&["configmaps"], &["list", "watch", "patch"], &[WORK]).config(writes_to(name))
+}
+
+fn wait_written(host: &Host, cluster: &Cluster, name: &str) -> Result<()> {
+    host.wait_for(&format!("a write to {name}"), SOON, || {
+        let written = cluster.get("v1/ConfigMap", WORK, name)?.context("it is gone")?;
+        anyhow::Ok(written.pointer("/metadata/labels/probe").is_some())
+    })
+}
+
+/// A plugin whose load fails twice, for the same reason: the host creates an Event in the namespace `events`, and counts it up.
+fn fail_twice(host: &Host, cluster: &Cluster, events: &str) -> Result<()> {
+    let failed = |count: u64| {
+        host.wait_for(&format!("an Event of {count} failures"), SOON, || {
+            let events = cluster.list("v1/Event", events)?;
+            let is_of_load = |event: &&Value| {
+                let message = event["message"].as_str().unwrap_or_default();
+                // Not before the component is there.
+                event["reason"] == "PluginFailed" && !message.contains("is not in the directory")
+            };
+            let failures = events.iter().filter(is_of_load);
+            let counts: Vec<u64> = failures.filter_map(|event| event["count"].as_u64()).collect();
+            ensure!(counts.iter().any(|found| *found >= count), "{counts:?}");
+            Ok(true)
+        })
+    };
+    let manifest = |again: bool| Manifest::new("broken").config(json!({"again": again})).to_string();
+    host.install("broken", &guests::wasm("noop")?, Some(&manifest(false)))?;
+    failed(1)?;
+    host.install_manifest("broken", &manifest(true))?;
+    failed(2)?;
+    host.remove("broken")
+}
+
+/// Ends a host as a kubelet does.
+fn end(host: &Host) -> Result<()> {
+    host.signal(Signal::TERM)?;
+    ensure!(host.wait_exit(SOON)?.success(), "{}", host.log().tail(20));
+    Ok(())
+}
+
+fn hosts_that_share_plugins_are_refused_nothing_and_need_every_right() -> Result<()> {
+    let audit = Audit::start(Server::Real)?;
+    let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
+    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
+    let dir = dir.path();
+    for namespace in [HOST, WORK] {
+        cluster.namespace(namespace)?;
+    }
+    cluster.config_map(WORK, "written")?;
+    add(dir, "writer", "probe", &writer("writer", "written"))?;
+    let lease = format!("{HOST}/hosts");
+    let of_host = ["plugins", "--lease", &lease, "--shards", "--no-admin-tokens"];
+    let kubeconfig = rbac::grant(plane, dir, (HOST, ACCOUNT), &of_host)?;
+    let args = [
+        "--leader-elect",
+        "--lease",
+        &lease,
+        "--leader-elect-lease-duration=12s",
+        "--leader-elect-renew-deadline=8s",
+        "--leader-elect-retry-period=2s",
+        "--shards",
+        "--shard-join-delay=100ms",
+    ];
+    let start = |pod: &str| Host::start(options(&kubeconfig, dir, pod, &args));
+    let wait_all = |host: &Host| {
+        host.wait_for("the host to have all shards, alone", SOON, || {
+            let body = host.get("/readyz")?.body;
+            ensure!(body == "ok, 16 of 16 shards; hosts: 1\n", "{body}");
+            Ok(true)
+        })
+    };
+    let wait_some = |host: &Host| {
+        host.wait_for("the host to be given shards", SOON, || {
+            let body = host.get("/readyz")?.body;
+            ensure!(body.ends_with(" of 16 shards; hosts: 2\n") && !body.starts_with("ok, 0 "), "{body}");
+            Ok(true)
+        })
+    };
+    let first = start("host-0")?;
+    wait_all(&first)?;
+    wait_written(&first, &cluster, "written")?;
+    // It is given shards, and is killed with them: the first looks at its Lease before it takes them.
+    let second = start("host-1")?;
+    wait_some(&second)?;
+    second.signal(Signal::KILL)?;
+    second.wait_exit(SOON)?;
+    wait_all(&first)?;
+    fail_twice(&first, &cluster, HOST)?;
+    // A rollout: all of the first one's shards are handed over, and its Lease goes.
+    let third = start("host-2")?;
+    wait_some(&third)?;
+    end(&first)?;
+    wait_all(&third)?;
+    end(&third)?;
+    ensure!(loglines::events(&first, "lease_not_released").is_empty());
+    rbac::check(&audit, (HOST, ACCOUNT), &[]).map(drop)
+}
+
+/// The kind of Plugins of the cluster.
+const PLUGIN: &str = "pilothouse.dev/v1alpha1/Plugin";
+/// The namespaces of tenants. The first has its component in a ConfigMap, the second in a Secret.
+const TENANTS: [&str; 2] = ["rbac-shop", "rbac-tools"];
+
+/// An object of the cluster with a component, as `spec.source` of a Plugin in the namespace names it, and that source.
+fn component_in(kind: &str, namespace: &str, guest: &str) -> Result<(Value, Value)> {
+    let component = fs::read(guests::wasm(guest)?)?;
+    let (field, source) = if kind == "Secret" { ("data", "secret") } else { ("binaryData", "configMap") };
+    let object = json!({
+        "apiVersion": "v1", "kind": kind, "metadata": {"namespace": namespace, "name": "component"},
+        field: {"plugin.wasm": BASE64_STANDARD.encode(&component)},
+    });
+    let entry = json!({"name": "component", "key": "plugin.wasm"});
+    Ok((object, json!({source: entry, "digest": digest_of(&component)})))
+}
+
+fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -> Result<()> {
+    let audit = Audit::start(Server::Real)?;
+    let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
+    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
+    let dir = dir.path();
+    for namespace in [HOST, TENANTS[0], TENANTS[1]] {
+        cluster.namespace(namespace)?;
+    }
+    cluster.create(&serde_saphyr::from_str::<Value>(&cli::run(dir, &["crd", "--plugins"])?.stdout)?)?;
+    let tenants = TENANTS.join(",");
+    let of_host = ["--plugins-from-cluster", &tenants, "--no-leader-election", "--no-admin-tokens"];
+    let kubeconfig = rbac::grant(plane, dir, (HOST, ACCOUNT), &of_host)?;
+    let host = Host::start(options(&kubeconfig, dir, "host-0", &["--plugins-from-cluster", &tenants]))?;
+    host.wait_for("the host to be ready", SOON, || host.get("/readyz").map(|answer| answer.status == 200))?;
+
+    let [shop, tools] = TENANTS;
+    for (namespace, kind, guest, more) in [
+        (shop, "ConfigMap", "noop", json!({})),
+        (
+            tools,
+            "Secret",
+            "configured",
+            json!({
+                "config": {"namespace": tools},
+                "configFrom": [{"secretRef": {"namespace": tools, "name": "settings"}}],
+            }),
+        ),
+    ] {
+        // What docs/plugins-from-cluster.md gives the account and the host beside the printed rights.
+        plane.kubectl(&["create", "serviceaccount", "robot", "-n", namespace])?;
+        let reads = ["--verb=get,list,watch", "--resource=configmaps,secrets"];
+        allow(plane, namespace, "robot", (namespace, "robot"), &reads)?;
+        let of_settings = ["--verb=list,watch", "--resource=secrets", "--resource-name=settings"];
+        allow(plane, namespace, "settings", (HOST, ACCOUNT), &of_settings)?;
+        allow(plane, namespace, "watched", (HOST, ACCOUNT), &["--verb=list,watch", "--resource=configmaps"])?;
+        let user = format!("--as=system:serviceaccount:{HOST}:{ACCOUNT}");
+        poll::until("the last binding to count", SOON, || {
+            plane.kubectl(&["auth", "can-i", "list", "configmaps", &user, "-n", namespace]).map(|_| true)
+        })?;
+        let (component, source) = component_in(kind, namespace, guest)?;
+        cluster.create(&component)?;
+        cluster.create(&settings(namespace))?;
+        let mut spec = more;
+        spec["source"] = source.clone();
+        spec["serviceAccount"] = json!({"namespace": namespace, "name": "robot"});
+        spec["permissions"] = json!([
+            {"groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "namespaces": [namespace]},
+        ]);
+        cluster.create(&json!({
+            "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {"namespace": namespace, "name": guest}, "spec": spec,
+        }))?;
+        host.wait_for(&format!("{namespace}/{guest} to be ready"), SOON, || {
+            let status = cluster.get(PLUGIN, namespace, guest)?.context("it is gone")?["status"].clone();
+            let conditions = status["conditions"].as_array().context("no conditions")?;
+            let is_ready = |own: &Value| own["type"] == "Ready" && own["status"] == "True";
+            ensure!(conditions.iter().any(is_ready) && status["digest"] == source["digest"], "{status}");
+            Ok(true)
+        })?;
+    }
+    host.wait_for("the configuration of the Secret", SOON, || {
+        let told = loglines::said(&host, &format!("{tools}/configured"), "configured");
+        told.iter().any(|line| line.field("name") == "password")
+    })?;
+    fail_twice(&host, &cluster, HOST)?;
+    end(&host)?;
+    rbac::check(&audit, (HOST, ACCOUNT), &[]).map(drop)
+}
+
+/// The host's account in the other cluster.
+const ELSEWHERE: &str = "elsewhere";
+
+/// Home and the other cluster are one server here, and two accounts: what either may do, and is asked of the server by it, is told
+/// apart as on two servers.
+fn a_host_of_several_clusters_is_refused_nothing_in_each_and_needs_every_right() -> Result<()> {
+    let audit = Audit::start(Server::Real)?;
+    let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
+    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
+    let dir = dir.path();
+    for namespace in [HOST, WORK] {
+        cluster.namespace(namespace)?;
+    }
+    let targets = ["target-home", "target-east", "reached"];
+    for name in targets {
+        cluster.config_map(WORK, name)?;
+    }
+    // A run in each cluster, whose live calls are those of an account.
+    let account = json!({"namespace": WORK, "name": "robot"});
+    let both = writer("both", "target-$(cluster)").with("clusters", json!(["home", "east"]));
+    add(dir, "both", "probe", &both.with("serviceAccount", account))?;
+    // A run at home, which makes live calls elsewhere as the host.
+    let patches =
+        json!([{"groups": [""], "resources": ["configmaps"], "verbs": ["patch"], "namespaces": [WORK]}]);
+    let mut config = writes_to("reached");
+    config["remoteCluster"] = json!("east");
+    let reaches = Manifest::new("reaches")
+        .grant(&["configmaps"], &["list", "watch"], &[WORK])
+        .with("remoteClusters", json!([{"clusters": ["east"], "permissions": patches}]));
+    add(dir, "reaches", "probe", &reaches.config(config))?;
+    // A run elsewhere with a configuration at home.
+    let distant = Manifest::new("distant")
+        .grant(&["configmaps"], &["list", "watch"], &[WORK])
+        .with("clusters", json!(["east"]))
+        .with("configFrom", json!([{"secretRef": {"namespace": WORK, "name": "settings"}}]));
+    add(dir, "distant", "configured", &distant.config(json!({"namespace": WORK})))?;
+    cluster.create(&settings(WORK))?;
+
+    let at_home = ["plugins", "--no-leader-election", "--no-admin-tokens", "--no-pod"];
+    let home = rbac::grant(plane, dir, (HOST, ACCOUNT), &at_home)?;
+    let east = rbac::grant(plane, dir, (HOST, ELSEWHERE), &["plugins", "--cluster", "east"])?;
+    plane.kubectl(&["create", "serviceaccount", "robot", "-n", WORK])?;
+    allow(plane, WORK, "robot", (WORK, "robot"), &["--verb=list,watch,patch", "--resource=configmaps"])?;
+    let context = plane.kubectl(&["config", "current-context"])?;
+    let (clusters, east) = (format!("east={}", context.trim()), east.to_string_lossy().into_owned());
+    let args = ["--clusters", &clusters, "--clusters-kubeconfig", &east].map(str::to_owned).into();
+    // Outside a Pod: its Events are about a Namespace.
+    let host = Host::start(HostOptions { dir: Some(dir.to_owned()), args, ..HostOptions::new(home) })?;
+    for name in targets {
+        wait_written(&host, &cluster, name)?;
+    }
+    host.wait_for("the configuration of home in the run elsewhere", SOON, || {
+        !loglines::said(&host, "distant@east", "configured").is_empty()
+    })?;
+    fail_twice(&host, &cluster, "default")?;
+    end(&host)?;
+    for account in [ACCOUNT, ELSEWHERE] {
+        rbac::check(&audit, (HOST, account), &[]).with_context(|| format!("the account {account}"))?;
+    }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Components in a real OCI registry: pushed, pulled, run by a host, and signed with cosign. At full length only, since registry
-//! and cosign are built for it, and the host with the feature `oci`.
+//! Components in a real OCI registry: pushed, pulled, run by a host, with the printed rights alone on a real API server, and signed
+//! with cosign. At full length only, since registry and cosign are built for it, and the host with the feature `oci`.
 
 use std::fs;
 use std::path::Path;
@@ -15,8 +15,9 @@ use pilothouse_tests::go_program::{COSIGN, REGISTRY};
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::{self, marked};
 use pilothouse_tests::process::{self, Finished};
+use pilothouse_tests::rbac::{self, allow};
 use pilothouse_tests::registry::RegistryProgram;
-use pilothouse_tests::{Cluster, ControlPlane, Host, cli, full, guests, or_skip};
+use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, cli, full, guests, or_skip};
 use serde_json::{Value, json};
 
 /// Where the tenant works, on a server of each test's own.
@@ -48,11 +49,15 @@ fn text<'a>(source: &'a Value, field: &str) -> Result<&'a str> {
     source[field].as_str().with_context(|| format!("{source} has no {field}"))
 }
 
-/// Starts a host that runs the Plugins of a namespace of this server, and puts the login of the registry there.
-fn host(plane: &ControlPlane, dir: &Path, registry: &RegistryProgram, more: &[&str]) -> Result<Host> {
-    let cluster = Cluster::of(plane)?;
-    cluster.namespace(SHOP)?;
-    let mut options = HostOptions::new(plane.kubeconfig());
+/// Starts a host that runs the Plugins of the tenant's namespace, which must exist, and puts the login of the registry there.
+fn host(
+    cluster: &Cluster,
+    kubeconfig: &Path,
+    dir: &Path,
+    registry: &RegistryProgram,
+    more: &[&str],
+) -> Result<Host> {
+    let mut options = HostOptions::new(kubeconfig);
     options.dir = Some(dir.to_owned());
     let plain = format!("http://{}", registry.address());
     let args = ["--plugins-from-cluster", SHOP, "--component-hosts", &plain];
@@ -120,7 +125,8 @@ fn pushed_and_run() -> Result<()> {
     ensure!(pulled.status.success() && pulled.stdout.contains(text(&source, "digest")?), "{pulled:?}");
     ensure!(fs::read(dir.path().join("pulled.wasm"))? == component);
 
-    let host = host(&plane, dir.path(), &registry, &[])?;
+    cluster.namespace(SHOP)?;
+    let host = host(&cluster, plane.kubeconfig(), dir.path(), &registry, &[])?;
     create(&cluster, &source)?;
     plugins::wait_until(&host, NAME, "without a login", |status| {
         let error = status.last_error.as_deref().unwrap_or_default();
@@ -130,6 +136,46 @@ fn pushed_and_run() -> Result<()> {
     let running = plugins::wait_running(&host, NAME)?;
     ensure!(running.digest == text(&source, "digest")?, "{running:?}");
     cluster.delete(KIND, SHOP, "noop")
+}
+
+#[test]
+fn a_host_with_the_printed_rights_pulls_with_the_login_of_a_tenant() -> Result<()> {
+    full::only(|| {
+        or_skip(|| {
+            REGISTRY.require()?;
+            Server::Real.require()?;
+            pulled_with_the_printed_rights()
+        })
+    })
+}
+
+fn pulled_with_the_printed_rights() -> Result<()> {
+    const ACCOUNT: (&str, &str) = ("oci-host", "pilothouse");
+    let registry = RegistryProgram::start()?;
+    let audit = Audit::start(Server::Real)?;
+    let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
+    let dir = tempfile::Builder::new().prefix("oci-").tempdir()?;
+    let dir = dir.path();
+    for namespace in [ACCOUNT.0, SHOP] {
+        cluster.namespace(namespace)?;
+    }
+    let of_host = ["--plugins-from-cluster", SHOP, "--no-leader-election", "--no-admin-tokens", "--no-pod"];
+    let kubeconfig = rbac::grant(plane, dir, ACCOUNT, &of_host)?;
+    plane.kubectl(&["create", "serviceaccount", "robot", "-n", SHOP])?;
+    let login = ["--verb=get", "--resource=secrets", "--resource-name=login"];
+    allow(plane, SHOP, "login", (SHOP, "robot"), &login)?;
+    allow(plane, SHOP, "robot", (SHOP, "robot"), &["--verb=get,list,watch", "--resource=configmaps"])?;
+    allow(plane, SHOP, "watched", ACCOUNT, &["--verb=list,watch", "--resource=configmaps"])?;
+    fs::copy(guests::wasm("noop")?, dir.join("noop.wasm"))?;
+    let mut source = push(dir, &registry, "noop.wasm", &[])?;
+    source["pullSecret"] = json!("login");
+    let host = host(&cluster, &kubeconfig, dir, &registry, &[])?;
+    create(&cluster, &source)?;
+    plugins::wait_running(&host, NAME)?;
+    host.signal(Signal::TERM)?;
+    ensure!(host.wait_exit(SOON)?.success(), "{}", host.log().tail(20));
+    // Nothing is recorded twice.
+    rbac::check(&audit, ACCOUNT, &["patch events"]).map(drop)
 }
 
 #[test]
@@ -176,7 +222,8 @@ fn signed() -> Result<()> {
         "{refused:?}"
     );
     let require = ["--signatures", "require", "--signature-key", key];
-    let host = host(&plane, dir, &registry, &require)?;
+    cluster.namespace(SHOP)?;
+    let host = host(&cluster, plane.kubeconfig(), dir, &registry, &require)?;
 
     // The two forms: a bundle, and a payload with its signature beside it.
     for (file, more) in [("new.wasm", &[][..]), ("old.wasm", &["--new-bundle-format=false"][..])] {

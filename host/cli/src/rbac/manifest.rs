@@ -120,6 +120,7 @@ mod tests {
             lease: Some(("ns".to_owned(), "lease".to_owned())),
             shares_plugins: false,
             admin_tokens: true,
+            in_pod: true,
         };
         let mut rights = Rights::default();
         of_host(&host, &mut rights).unwrap();
@@ -134,6 +135,7 @@ mod tests {
             lease: Some(("leases".to_owned(), "hosts".to_owned())),
             shares_plugins: true,
             admin_tokens: false,
+            in_pod: true,
         };
         let mut rights = Rights::default();
         of_host(&host, &mut rights).unwrap();
@@ -146,6 +148,35 @@ mod tests {
     }
 
     #[test]
+    fn events_of_a_host_outside_a_pod_are_about_its_namespace_and_in_another() {
+        let host = Host {
+            namespace: "ns".to_owned(),
+            account: "host".to_owned(),
+            lease: None,
+            shares_plugins: false,
+            admin_tokens: false,
+            in_pod: false,
+        };
+        let mut rights = Rights::default();
+        of_host(&host, &mut rights).unwrap();
+        let text = yaml(&host, &rights);
+        let documents: Vec<&str> = text.split("\n---\n").collect();
+        let role = |kind: &str| {
+            let of_kind: Vec<&&str> =
+                documents.iter().filter(|text| text.contains(&format!("kind: {kind}\nmeta"))).collect();
+            assert_eq!(of_kind.len(), 1, "{text}");
+            of_kind[0].to_string()
+        };
+        let (in_cluster, in_namespace) = (role("ClusterRole"), role("Role"));
+        assert!(
+            in_cluster.contains("resources: [namespaces]\n    resourceNames: [ns]\n    verbs: [get]"),
+            "{text}"
+        );
+        assert!(in_namespace.contains("  namespace: default\n"), "{text}");
+        assert!(in_namespace.contains("resources: [events]\n    verbs: [create, patch]"), "{text}");
+    }
+
+    #[test]
     fn hosts_with_accounts_of_one_name_have_roles_of_their_own() {
         let host = |namespace: &str, account: &str| Host {
             namespace: namespace.to_owned(),
@@ -153,6 +184,7 @@ mod tests {
             lease: None,
             shares_plugins: false,
             admin_tokens: true,
+            in_pod: true,
         };
         let (long, other) = ("a".repeat(253), "a".repeat(252) + "b");
         let names = [
@@ -199,6 +231,7 @@ mod tests {
             lease: None,
             shares_plugins: false,
             admin_tokens: true,
+            in_pod: true,
         };
         let labels = |host: &Host| {
             let mut rights = Rights::default();

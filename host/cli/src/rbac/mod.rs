@@ -77,6 +77,9 @@ pub(crate) struct Rbac {
     /// Leave out what tokens of the admin endpoints need: for a host with --admin-token-file
     #[arg(long)]
     no_admin_tokens: bool,
+    /// For a host outside a Pod, with --namespace as the namespace of its context: its Events are about that Namespace
+    #[arg(long)]
+    no_pod: bool,
     /// Directory of compiled plugins, private to this user [default: $XDG_CACHE_HOME/pilothouse or ~/.cache/pilothouse]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
@@ -108,6 +111,7 @@ impl Rbac {
             lease: (!self.no_leader_election).then_some(lease),
             shares_plugins: self.shards,
             admin_tokens: !self.no_admin_tokens,
+            in_pod: !self.no_pod,
             namespace,
             account: service_account,
         };

@@ -37,6 +37,8 @@ pub(crate) struct Host {
     pub(crate) shares_plugins: bool,
     /// Whether its admin endpoints take tokens of the cluster.
     pub(crate) admin_tokens: bool,
+    /// Whether its Events are about its Pod, whose UID it is told; else they are about the namespace.
+    pub(crate) in_pod: bool,
 }
 
 /// The verbs of live calls.
@@ -51,6 +53,9 @@ const LIVE: [(&str, Verb); 7] = [
 ];
 
 const EVERY: &str = "*";
+
+/// The namespace of Events about cluster-scoped objects.
+const OF_CLUSTER_SCOPED: &str = "default";
 
 fn has(list: &[String], wanted: &str) -> bool {
     list.iter().any(|entry| entry == EVERY || entry == wanted)
@@ -89,7 +94,10 @@ pub(crate) fn of_run(plugin: &Plugin, rights: &mut Rights) -> Result<()> {
     }
     match &manifest.service_account {
         Some(account) => {
-            add_impersonation(name, account, rights)?;
+            // What it watches and reads of caches is read by the host, which asks whether the account may.
+            if interfaces.imports_of_contract("client") || interfaces.imports_of_contract("events") {
+                add_impersonation(name, account, rights)?;
+            }
             rights.add(access_reviews(), &format!("{name}, spec.serviceAccount"))?;
         }
         None => {
@@ -145,8 +153,14 @@ pub(crate) fn of_config_sources(manifest: &Manifest, rights: &mut Rights) -> Res
 
 /// Adds the rights of the host itself.
 pub(crate) fn of_host(host: &Host, rights: &mut Rights) -> Result<()> {
+    let reason = "Events of the host";
+    let place = if host.in_pod { host.namespace.as_str() } else { OF_CLUSTER_SCOPED };
     for verb in [Verb::Create, Verb::Patch] {
-        rights.add(within(&host.namespace, "", "events", None, verb), "Events of the host")?;
+        rights.add(within(place, "", "events", None, verb), reason)?;
+    }
+    if !host.in_pod {
+        // Its UID is a part of the Events.
+        rights.add(cluster("", "namespaces", Some(&host.namespace), Verb::Get), reason)?;
     }
     if let Some((namespace, name)) = &host.lease {
         let lease = |name, verb| within(namespace, "coordination.k8s.io", "leases", name, verb);

@@ -72,14 +72,22 @@ fn a_host_needs_what_it_does_itself_and_no_verb_more() {
 fn with_an_account_the_host_watches_and_impersonates_exactly_it() {
     let spec = r#"{serviceAccount: {namespace: a, name: robot}, permissions: [
         {groups: [""], resources: [pods, events], verbs: ["*"], namespaces: ["*"]}]}"#;
+    for imports in [&["client", "events"][..], &["client"], &["events"]] {
+        assert_eq!(
+            rules(&plugin(spec, PODS, imports)).unwrap(),
+            [
+                "*  groups [system:authenticated,system:serviceaccounts,system:serviceaccounts:a] impersonate",
+                "*  pods [] list,watch",
+                "* authorization.k8s.io subjectaccessreviews [] create",
+                "a  serviceaccounts [robot] impersonate",
+            ],
+            "{imports:?}"
+        );
+    }
+    // Without a request of its own, nothing is sent as the account.
     assert_eq!(
-        rules(&plugin(spec, PODS, &["client", "events"])).unwrap(),
-        [
-            "*  groups [system:authenticated,system:serviceaccounts,system:serviceaccounts:a] impersonate",
-            "*  pods [] list,watch",
-            "* authorization.k8s.io subjectaccessreviews [] create",
-            "a  serviceaccounts [robot] impersonate",
-        ]
+        rules(&plugin(spec, PODS, &["cache"])).unwrap(),
+        ["*  pods [] list,watch", "* authorization.k8s.io subjectaccessreviews [] create"]
     );
 }
 
