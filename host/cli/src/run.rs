@@ -20,6 +20,7 @@ use crate::clusters::ClusterArgs;
 use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, default_cache_dir};
 use crate::keeping::Keeping;
+use crate::log_fields::LogFields;
 use crate::log_filter::log_filter;
 #[cfg(feature = "oci")]
 use crate::oci::signatures::SignatureArgs;
@@ -292,7 +293,7 @@ fn start_log(format: LogFormat, recent: &RecentLog) -> Result<()> {
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     match format {
-        LogFormat::Text => registry.with(lines).init(),
+        LogFormat::Text => registry.with(lines.fmt_fields(LogFields)).init(),
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
     }
     Ok(())
