@@ -2,8 +2,11 @@
 //!
 //! | address | reads | commands |
 //! |---|---|---|
-//! | loopback | everybody on the machine | a token |
+//! | loopback, asked for by an IP address or as `localhost` | everybody on the machine | a token |
+//! | loopback, by another name | a token | a token |
 //! | any other | a token | a token |
+//!
+//! A web site that makes its own name lead to 127.0.0.1 (DNS rebinding) gets nothing: a browser sends that name, and no token.
 //!
 //! Anyone may read the health endpoints. Their reasons need the permission to `get` `/plugins`.
 //!
@@ -12,9 +15,11 @@
 //! remembered for a short time; a bounded number is asked at a time. Trouble of the API server allows nothing.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::uri::Authority;
 use http::{HeaderMap, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -99,10 +104,17 @@ impl AdminAccess {
 
     /// Who asks, if it is allowed.
     pub(super) async fn admit(&self, headers: &HeaderMap, path: &str, wish: Wish) -> Result<String, Refused> {
-        if self.is_loopback && wish == Wish::Read {
+        let is_open = self.is_loopback && wish == Wish::Read;
+        if is_open && !has_foreign_name(headers) {
             return Ok("this machine".to_owned());
         }
-        let token = bearer(headers).ok_or_else(|| self.unauthorized("a token is needed"))?;
+        let needed = match is_open {
+            true => {
+                "without a token the host is asked for as 127.0.0.1 or localhost, and not by another name"
+            }
+            false => "a token is needed",
+        };
+        let token = bearer(headers).ok_or_else(|| self.unauthorized(needed))?;
         match &self.token_file {
             Some(file) => self.check_file(file.clone(), token).await,
             None => self.review(token, path, wish).await,
@@ -177,6 +189,15 @@ impl AdminAccess {
 
 fn unavailable(message: String) -> Refused {
     Refused { status: StatusCode::SERVICE_UNAVAILABLE, message }
+}
+
+/// Whether the header `Host` has a name, other than `localhost`, in place of an IP address. Browsers always send the header.
+fn has_foreign_name(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(header::HOST) else { return false };
+    let Ok(authority) = Authority::try_from(host.as_bytes()) else { return true };
+    let name = authority.host();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    !name.eq_ignore_ascii_case("localhost") && address.parse::<IpAddr>().is_err()
 }
 
 /// The token of the header `Authorization`.
