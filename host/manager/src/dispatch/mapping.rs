@@ -13,8 +13,9 @@ use pilothouse_plugin::{KeyMap, Visibility, WatchSpec};
 
 use crate::access::Rights;
 
-/// Most bytes of a key that is read from an object. Namespace and name have 317, but for few kinds.
-const LONGEST_KEY: usize = 1024;
+/// Most bytes of a key that is read from an object, or that a guest adds to its queue. Namespace and name have 317, but for few
+/// kinds.
+pub(crate) const LONGEST_KEY: usize = 1024;
 
 /// Which objects a subscription shows.
 #[derive(Debug, Clone, PartialEq)]
