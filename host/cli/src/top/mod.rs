@@ -110,7 +110,11 @@ impl Top {
                 () = self.pause() => {}
                 () = quit.pressed() => return Ok(()),
             }
-            match self.since(&before).await {
+            let since = tokio::select! {
+                since = self.since(&before) => since,
+                () = quit.pressed() => return Ok(()),
+            };
+            match since {
                 Ok((rates, after)) => {
                     screen.draw(&(screen::summary(&rates, &after) + "\n\n" + &screen::table(&rates)))?;
                     before = after;
