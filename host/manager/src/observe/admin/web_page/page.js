@@ -253,6 +253,11 @@ async function updatePlugin(name) {
         grants.map((rule) => `${clusters.map((c) => c.name).join(", ")}: ${grantText(rule)}`)),
     ),
     ...lister(
+      "Remote clusters that cannot be called",
+      (current.remoteClusters || []).flatMap(({ clusters }) =>
+        clusters.filter((c) => c.error).map((c) => `${c.name}: ${c.error}`)),
+    ),
+    ...lister(
       "Limits",
       current.limits.map((l) => `${l.name}: ${l.limit || "none"}${l.used ? `, ${l.used} used` : ""}`),
     ),
