@@ -38,6 +38,7 @@ use crate::dispatch::limiter;
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::worker::{self, SharedBatchSize};
 use crate::dispatch::writes::Writes;
+use crate::imports::api_calls::WriteRoom;
 use crate::imports::guest_events::PluginEvents;
 use crate::imports::log_limit::LogLimit;
 use crate::leader_election::LeaderElection;
@@ -98,6 +99,7 @@ pub(crate) struct Plugin {
     metrics: Arc<PluginMetrics>,
     traces: Option<Traces>,
     writes: Arc<Writes>,
+    write_room: WriteRoom,
     events: Arc<PluginEvents>,
     log_limit: Arc<LogLimit>,
     guest_state: Arc<GuestState>,
@@ -198,6 +200,7 @@ impl Plugin {
                 gate: Arc::new(gate),
                 backfill: Backfill::default(),
                 writes: Arc::default(),
+                write_room: WriteRoom::default(),
                 tasks: TaskTracker::new(),
                 election,
                 instances: instances.tenant(),
@@ -275,6 +278,11 @@ impl Plugin {
     pub(crate) fn warnings(&self) -> Warnings {
         let (name, reporter) = (Arc::clone(&self.name), Arc::clone(&self.reporter));
         Warnings::new(name, reporter, Arc::clone(&self.metrics))
+    }
+
+    /// The room for writes in progress.
+    pub(crate) fn write_room(&self) -> &WriteRoom {
+        &self.write_room
     }
 
     /// The tasks that end before the plugin does.
