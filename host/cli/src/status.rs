@@ -1,7 +1,6 @@
 //! `pilothouse status`: asks a running host for its plugins, or for all about one of them, and prints that.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -11,6 +10,7 @@ use pilothouse_manager::{
 use pilothouse_plugin::Rule;
 
 use crate::admin_client::{AdminArgs, NOT_A_HOST};
+use crate::output;
 use crate::table::{OutputFormat, Table, printable};
 
 const EXAMPLES: &str = "Examples:
@@ -57,8 +57,7 @@ impl Status {
                 head + &table(&list.plugins) + &warnings(&list.plugins)
             }
         };
-        std::io::stdout().write_all(text.as_bytes())?;
-        Ok(())
+        output::print(&text)
     }
 }
 
