@@ -270,6 +270,18 @@ async fn an_answer_is_remembered_and_an_api_server_that_is_away_allows_nothing_n
     }
     assert!(codes.starts_with(&[401; 10]) && codes.contains(&429), "{codes:?}");
     assert_eq!(served.ask("GET /metrics", "jane").await.0, 200, "who is known is not concerned");
+    // Not even when her answer is over and has to be asked for again. The bucket has a clock of its own.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::resume();
+    let mut n = 0;
+    while served.ask("GET /metrics", &format!("another-{n}")).await.0 != 429 {
+        n += 1;
+        assert!(n < 1000, "made-up tokens are reviewed without a bound");
+    }
+    let before = count.load(Ordering::SeqCst);
+    assert_eq!(served.ask("GET /metrics", "jane").await.0, 200);
+    assert_eq!(count.load(Ordering::SeqCst), before + 2, "she was reviewed again");
     let served = Served::new("0.0.0.0:0", None, no_server().await).await;
     let (code, text) = served.ask("GET /metrics", "jane").await;
     assert!(code == 503 && text.contains("cannot be asked about the token"), "{text}");

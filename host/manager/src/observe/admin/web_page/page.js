@@ -163,7 +163,8 @@ async function updatePlugins() {
   const seconds = same ? now.seconds - last.seconds : 0;
   rows = now.plugins.map((plugin) => ({ ...plugin, rates: rates(before.get(plugin.name), plugin, seconds) }));
   last = now;
-  showRows();
+  // Thousands of rows are not made anew while nobody sees them.
+  if (view().name === "plugins") showRows();
   const running = rows.filter((row) => row.state === "running").length;
   const sum = (of) => rows.reduce((total, row) => total + (row.rates ? of(row.rates) : 0), 0);
   const parts = [
