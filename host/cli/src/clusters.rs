@@ -62,6 +62,11 @@ impl ClusterArgs {
                 bail!("--clusters: {name:?} is there twice: name each cluster once");
             }
         }
+        if let Some(name) = self.allow_clusters.iter().find(|name| !clients.contains_key(*name)) {
+            bail!(
+                "--allow-clusters: the host has no cluster {name:?}: name it in --clusters, or leave it out here"
+            );
+        }
         Ok(clients)
     }
 
@@ -97,6 +102,23 @@ mod tests {
         assert_eq!(elsewhere.clients(&home).unwrap()["east"].kubeconfig, Some("other".into()));
         let error = args(&["east", "east=west"]).clients(&home).unwrap_err().to_string();
         assert!(error.contains("\"east\" is there twice"), "{error}");
+    }
+
+    #[test]
+    fn a_cluster_that_the_host_does_not_have_cannot_be_allowed() {
+        let allowing = |names: &[&str]| {
+            let allow_clusters = names.iter().map(|name| (*name).to_owned()).collect();
+            ClusterArgs { allow_clusters, ..args(&["east", "west=admin@west"]) }
+        };
+        assert_eq!(allowing(&["west"]).clients(&ClientOptions::default()).unwrap().len(), 2);
+        // The names of contexts are no names of clusters.
+        for name in ["esat", "admin@west"] {
+            let error = allowing(&["west", name]).clients(&ClientOptions::default()).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("{name:?}")) && error.contains("name it in --clusters"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

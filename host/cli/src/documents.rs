@@ -121,6 +121,35 @@ fn the_page_of_commands_has_every_command_and_synopses_have_all_their_flags() {
     assert!(synopses > 5, "only {synopses} synopses were found");
 }
 
+/// The words of a text that are long flags.
+fn long_flags(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+    words
+        .filter_map(|word| word.strip_prefix("--"))
+        .filter(|flag| !flag.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_page_of_the_host_has_every_flag_of_run_in_its_synopsis_and_in_its_table() {
+    let page = fs::read_to_string(repository().join("docs/running.md")).unwrap();
+    let (_, synopsis) = page.split_once("\n```\npilothouse run ").unwrap();
+    let (_, table) = page.split_once("\n## Flags\n").unwrap();
+    let (table, _) = table.split_once("\n\n- ").unwrap();
+    let rows: String =
+        table.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next()).collect();
+    let cli = Cli::command();
+    let run = cli.find_subcommand("run").unwrap();
+    let flags: BTreeSet<String> =
+        run.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect();
+    // Flags of features that this build may lack are on the page as well.
+    let of_features = ["signatures", "signature-key", "otlp-endpoint", "trace-ratio"].map(str::to_owned);
+    let wanted: BTreeSet<String> = flags.into_iter().chain(of_features).collect();
+    assert_eq!(long_flags(synopsis.split_once("```").unwrap().0), wanted);
+    assert_eq!(long_flags(&rows), wanted);
+}
+
 #[test]
 fn what_cargo_commands_in_the_documents_name_exists() {
     let output = Command::new(env!("CARGO"))

@@ -28,6 +28,7 @@ mod inspect;
 mod keeping;
 #[cfg(test)]
 mod log_events;
+mod log_fields;
 mod log_filter;
 mod man;
 mod membership;

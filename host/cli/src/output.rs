@@ -1,6 +1,7 @@
-//! [`print`] and [`complain`]: what a command writes to standard output and standard error; [`size`], [`shown`]
-//! and [`yaml_scalar`]: how it writes sizes, paths, and texts in YAML.
+//! [`print`], [`print_on`] and [`complain`]: what a command writes to standard output and standard error; [`harmless`], [`size`],
+//! [`shown`] and [`yaml_scalar`]: how it writes texts of others, sizes, paths, and texts in YAML.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, Write as _};
 #[cfg(feature = "dev")]
 use std::path::{Display, Path};
@@ -9,18 +10,40 @@ use anyhow::{Context as _, Result};
 
 /// Writes text to standard output. A reader that has seen enough, as `head`, is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
+    print_on(text).map(drop)
+}
+
+/// As [`print`], of a command that goes on: whether somebody still reads.
+pub(crate) fn print_on(text: &str) -> Result<bool> {
     let mut out = std::io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).context("writing to standard output")
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("writing to standard output"),
     }
 }
 
 /// Writes an error to standard error. Nothing can be done where that is closed.
 pub(crate) fn complain(text: &str) {
-    let _ = std::io::stderr().write_fmt(format_args!("error: {text}\n"));
+    let _ = std::io::stderr().write_all(error_text(text).as_bytes());
+}
+
+/// Errors cite servers and components.
+fn error_text(text: &str) -> String {
+    format!("error: {}\n", harmless(text))
+}
+
+/// The text without characters that a terminal takes for commands.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        if harmful(c) { clean.extend(c.escape_default()) } else { clean.push(c) }
+    }
+    Cow::Owned(clean)
 }
 
 /// `12 bytes`, `1.5 KiB`, `12.3 MiB`
@@ -67,6 +90,12 @@ pub(crate) fn yaml_scalar(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_commands_no_terminal_and_keeps_its_lines() {
+        assert_eq!(error_text("a\u{1b}[2J\r\n\tb"), "error: a\\u{1b}[2J\\r\n\tb\n");
+        assert!(matches!(harmless("a\n\tb"), Cow::Borrowed("a\n\tb")));
+    }
 
     #[test]
     fn sizes_are_short() {

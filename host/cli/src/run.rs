@@ -20,6 +20,7 @@ use crate::clusters::ClusterArgs;
 use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, default_cache_dir};
 use crate::keeping::Keeping;
+use crate::log_fields::LogFields;
 use crate::log_filter::log_filter;
 #[cfg(feature = "oci")]
 use crate::oci::signatures::SignatureArgs;
@@ -34,6 +35,9 @@ use crate::traces::TraceArgs;
 /// Default of `--shutdown-timeout`: with the time to flush Events and to release the Lease it ends before the 30 s that
 /// Kubernetes gives a Pod.
 const DEFAULT_SHUTDOWN_TIMEOUT: u64 = 20;
+
+/// A year: more is never meant, and moments that far away cannot be reckoned with.
+const LONGEST_SECONDS: u64 = 365 * 24 * 3600;
 
 const EXAMPLES: &str = "Examples:
   # The plugins of a directory, on the cluster of the current context
@@ -122,16 +126,31 @@ pub(crate) struct Run {
     )]
     component_hosts: Vec<ComponentHost>,
     /// Idle time in seconds before an instance is dropped
-    #[arg(long, value_name = "SECONDS", default_value_t = ManagerOptions::DEFAULT_IDLE_TTL.as_secs())]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = ManagerOptions::DEFAULT_IDLE_TTL.as_secs(),
+        value_parser = clap::value_parser!(u64).range(..=LONGEST_SECONDS)
+    )]
     idle_ttl: u64,
     /// Seconds that running calls may continue after SIGTERM or SIGINT
-    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_SHUTDOWN_TIMEOUT)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = DEFAULT_SHUTDOWN_TIMEOUT,
+        value_parser = clap::value_parser!(u64).range(..=LONGEST_SECONDS)
+    )]
     shutdown_timeout: u64,
     /// Maximum requests per second to each API server, shared fairly among plugins; watches are not limited [default: no limit]
-    #[arg(long, value_name = "QPS")]
+    #[arg(long, value_name = "QPS", value_parser = qps)]
     kube_api_qps: Option<f64>,
     /// Burst: requests that may start at once after a pause [default: twice --kube-api-qps]
-    #[arg(long, value_name = "REQUESTS", requires = "kube_api_qps")]
+    #[arg(
+        long,
+        value_name = "REQUESTS",
+        requires = "kube_api_qps",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     kube_api_burst: Option<u32>,
     /// Request lists with gzip: fewer bytes on the network, more CPU on both ends
     #[arg(long)]
@@ -269,6 +288,14 @@ impl Run {
     }
 }
 
+/// A rate that the limit of the client takes.
+fn qps(text: &str) -> Result<f64, String> {
+    let qps = text.parse::<f64>().ok().filter(|qps| (0.001..=1e6).contains(qps));
+    qps.ok_or_else(|| {
+        "write a number from 0.001 to 1000000, or leave the flag out to have no limit".to_owned()
+    })
+}
+
 /// Warns of a value that is allowed and seldom meant.
 fn warn_of_idle_ttl(idle_ttl: u64) {
     if idle_ttl == 0 {
@@ -292,8 +319,41 @@ fn start_log(format: LogFormat, recent: &RecentLog) -> Result<()> {
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     match format {
-        LogFormat::Text => registry.with(lines).init(),
+        LogFormat::Text => registry.with(lines.fmt_fields(LogFields)).init(),
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use crate::Cli;
+
+    #[test]
+    fn values_that_would_stop_or_break_the_host_are_refused_by_the_name_of_their_flag() {
+        let parsed = |flags: &[&str]| {
+            let parsed = Cli::command()
+                .try_get_matches_from(["pilothouse", "run", "--plugins", "p"].iter().chain(flags));
+            parsed.map(drop).map_err(|error| error.to_string())
+        };
+        for (flags, words) in [
+            (&["--kube-api-qps=0"][..], ["'--kube-api-qps <QPS>'", "leave the flag out"]),
+            (&["--kube-api-qps=-1"], ["'--kube-api-qps <QPS>'", "from 0.001 to 1000000"]),
+            (&["--kube-api-qps=NaN"], ["'--kube-api-qps <QPS>'", "from 0.001"]),
+            (&["--kube-api-qps=inf"], ["'--kube-api-qps <QPS>'", "from 0.001"]),
+            (&["--kube-api-qps=5", "--kube-api-burst=0"], ["'--kube-api-burst <REQUESTS>'", "0 is not in"]),
+            (&["--kube-api-burst=5"], ["--kube-api-qps <QPS>", "required"]),
+            (&["--idle-ttl=18446744073709551615"], ["'--idle-ttl <SECONDS>'", "31536000"]),
+            (&["--shutdown-timeout=31536001"], ["'--shutdown-timeout <SECONDS>'", "31536000"]),
+            (&["--allow-clusters=east"], ["--clusters <NAME[=CONTEXT]>", "required"]),
+        ] {
+            let error = parsed(flags).unwrap_err();
+            assert!(words.iter().all(|word| error.contains(word)), "{flags:?}: {error}");
+        }
+        let allowed =
+            ["--kube-api-qps=0.5", "--kube-api-burst=1", "--idle-ttl=0", "--shutdown-timeout=31536000"];
+        assert_eq!(parsed(&allowed), Ok(()));
+    }
 }

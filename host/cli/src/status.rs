@@ -1,14 +1,16 @@
 //! `pilothouse status`: asks a running host for its plugins, or for all about one of them, and prints that.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use pilothouse_manager::{ClusterView, PluginDetail, PluginList, PluginStatus, RemoteClusterView, WatchView};
+use pilothouse_manager::{
+    ClusterView, ElectionView, PluginDetail, PluginList, PluginStatus, RemoteClusterView, WatchView,
+};
 use pilothouse_plugin::Rule;
 
 use crate::admin_client::{AdminArgs, NOT_A_HOST};
+use crate::output;
 use crate::table::{OutputFormat, Table, printable};
 
 const EXAMPLES: &str = "Examples:
@@ -36,7 +38,10 @@ pub(crate) struct Status {
 impl Status {
     pub(crate) fn main(&self) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let path = self.plugin.as_ref().map_or("/plugins".to_owned(), |name| format!("/plugins/{name}"));
+        let path = match &self.plugin {
+            Some(name) => path_of(name)?,
+            None => "/plugins".to_owned(),
+        };
         let body = runtime.block_on(self.admin.get(&path))?;
         let text = match self.output {
             OutputFormat::Json => String::from_utf8_lossy(&body).into_owned() + "\n",
@@ -46,16 +51,22 @@ impl Status {
             }
             OutputFormat::Table => {
                 let list: PluginList = serde_json::from_slice(&body).context(NOT_A_HOST)?;
-                let election = list.election.map(|e| format!("{e} ({}, {})\n", e.lease, e.identity));
                 let head = not_ready(list.not_ready.as_deref())
-                    + &election.unwrap_or_default()
+                    + &list.election.as_ref().map_or_else(String::new, election)
                     + &clusters(&list.clusters);
                 head + &table(&list.plugins) + &warnings(&list.plugins)
             }
         };
-        std::io::stdout().write_all(text.as_bytes())?;
-        Ok(())
+        output::print(&text)
     }
+}
+
+/// The path of all about a plugin. The host compares it as it is.
+fn path_of(name: &str) -> Result<String> {
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-._/@".contains(c)) {
+        bail!("no plugin is called {name:?}: leave the name out to see all plugins");
+    }
+    Ok(format!("/plugins/{name}"))
 }
 
 fn table(plugins: &[PluginStatus]) -> String {
@@ -80,20 +91,25 @@ fn not_ready(why: Option<&str>) -> String {
     why.map_or_else(String::new, |why| format!("not ready: {}\n", printable(why)))
 }
 
+/// A line about the election. Whoever may write the Lease chooses the names in it.
+fn election(election: &ElectionView) -> String {
+    printable(&format!("{election} ({}, {})", election.lease, election.identity)) + "\n"
+}
+
 /// A line for each cluster beside the home cluster.
 fn clusters(clusters: &[ClusterView]) -> String {
     let line = |ClusterView { name, server, error }: &ClusterView| match error {
-        None => format!("cluster {name}: {server}\n"),
-        Some(error) => format!("cluster {name}: {server}: does not answer: {}\n", printable(error)),
+        None => format!("cluster {name}: {server}"),
+        Some(error) => format!("cluster {name}: {server}: does not answer: {error}"),
     };
-    clusters.iter().map(line).collect()
+    clusters.iter().map(|cluster| printable(&line(cluster)) + "\n").collect()
 }
 
 /// A line for each warning.
 fn warnings(plugins: &[PluginStatus]) -> String {
     let lines =
-        plugins.iter().flat_map(|p| p.warnings.iter().map(|text| format!("{}: warning: {text}\n", p.name)));
-    lines.collect()
+        plugins.iter().flat_map(|p| p.warnings.iter().map(|text| format!("{}: warning: {text}", p.name)));
+    lines.map(|line| printable(&line) + "\n").collect()
 }
 
 /// All about one plugin, a line for each fact.
@@ -102,7 +118,7 @@ fn detail_text(detail: &PluginDetail) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &dyn std::fmt::Display| {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:<18}{value}", format!("{name}:"));
+        let _ = writeln!(text, "{:<18}{}", format!("{name}:"), printable(&value.to_string()));
     };
     line("name", &status.name);
     line("state", &status.state.as_str());
@@ -205,6 +221,48 @@ mod tests {
         .unwrap();
         let wanted = "cluster east: https://e\ncluster west: https://w: does not answer: no route\n";
         assert_eq!(clusters(&list.clusters), wanted);
+    }
+
+    #[test]
+    fn what_plugins_and_users_of_the_cluster_wrote_makes_no_line_and_commands_no_terminal() {
+        let hostile = "x\u{1b}[2J\ny";
+        let text = |json: &str| json.replace("HOSTILE", "x\\u001b[2J\\ny");
+        let list: PluginList = serde_json::from_str(&text(
+            r#"{"plugins":[{"name":"p","generation":1,"digest":"","state":"running","lastError":"HOSTILE","calls":1,
+                "queueDepth":0,"warnings":["HOSTILE"]}],"clusters":[{"name":"east","server":"HOSTILE","error":"HOSTILE"}],
+                "election":{"role":"standby","lease":"a/b","identity":"i","leader":"HOSTILE","transitions":null}}"#,
+        ))
+        .unwrap();
+        assert_eq!(list.plugins[0].last_error.as_deref(), Some(hostile));
+        let detail: PluginDetail = serde_json::from_str(&text(
+            r#"{"name":"p","generation":1,"digest":"","state":"running","lastError":"HOSTILE","calls":1,"queueDepth":0,
+                "warnings":["HOSTILE"],"hostCondition":"HOSTILE","errors":[{"message":"HOSTILE","count":7,"last":"HOSTILE"}]}"#,
+        ))
+        .unwrap();
+        for (text, shown) in [
+            (table(&list.plugins), 1),
+            (warnings(&list.plugins), 1),
+            (clusters(&list.clusters), 2),
+            (election(list.election.as_ref().unwrap()), 1),
+            (detail_text(&detail), 5),
+        ] {
+            assert_eq!(text.matches("x\u{fffd}[2J\u{fffd}y").count(), shown, "{text:?}");
+            assert!(
+                !text.contains(|c: char| c.is_control() && c != '\n') && !text.contains("\ny"),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_plugin_has_is_refused_with_the_remedy() {
+        for name in ["p", "team-a/foo.v1", "p@east", "a_b"] {
+            assert_eq!(path_of(name).unwrap(), format!("/plugins/{name}"));
+        }
+        for name in ["", "a b", "p?usage=true", "a\nb", "ü", "#"] {
+            let error = path_of(name).unwrap_err().to_string();
+            assert!(error.contains(&format!("{name:?}")) && error.contains("leave the name out"), "{error}");
+        }
     }
 
     #[test]

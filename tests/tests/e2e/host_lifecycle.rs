@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
@@ -248,6 +249,18 @@ fn status_prints_a_table_or_json_and_top_prints_rates(server: Server) -> Result<
         lines[0].contains("1 of 1 plugins running") && lines[2].starts_with("probe  running  1"),
         "{lines:?}"
     );
+
+    // Whoever read it, as `head`, is gone.
+    let mut unread = Command::new(format!("/proc/{}/exe", host.process().pid()))
+        .args(["top", "--admin", host.admin(), "--interval", "1"])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    drop(unread.stdout.take());
+    let ended = host.wait_for("top to end without a reader", SOON, || unread.try_wait());
+    if ended.is_err() {
+        unread.kill()?;
+    }
+    ensure!(ended?.success());
 
     // Nobody there.
     let finished = cli::pilothouse(&host, &["status", "--admin", "127.0.0.1:1"])?;

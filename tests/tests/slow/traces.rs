@@ -151,7 +151,10 @@ fn a_reconcile_is_one_trace_at_a_collector_that_is_killed_and_comes_back() -> Re
         let failed = stage.host.metrics()?.sum("pilothouse_trace_spans_total", &[("result", "failed")]);
         anyhow::Ok(failed.is_some_and(|failed| failed >= SPANS as f64))
     })?;
-    ensure!(!loglines::events(&stage.host, "traces_not_exported").is_empty(), "the host logged nothing");
+    // The line comes after the count.
+    stage.host.wait_for("a line about them", SOON, || {
+        !loglines::events(&stage.host, "traces_not_exported").is_empty()
+    })?;
 
     collector.start_again()?;
     stage.cluster.config_map(NAMESPACE, "go-3")?;

@@ -81,7 +81,7 @@ impl Top {
         Ok((rates, after))
     }
 
-    /// Prints interval after interval.
+    /// Prints interval after interval, for as long as somebody reads.
     async fn print(&self) -> Result<()> {
         let mut before = self.ask().await?;
         loop {
@@ -91,8 +91,7 @@ impl Top {
                 OutputFormat::Json => serde_json::to_string(&rates)? + "\n",
                 OutputFormat::Table => screen::summary(&rates, &after) + "\n" + &screen::table(&rates),
             };
-            output::print(&text)?;
-            if self.once {
+            if !output::print_on(&text)? || self.once {
                 return Ok(());
             }
             before = after;
@@ -110,7 +109,11 @@ impl Top {
                 () = self.pause() => {}
                 () = quit.pressed() => return Ok(()),
             }
-            match self.since(&before).await {
+            let since = tokio::select! {
+                since = self.since(&before) => since,
+                () = quit.pressed() => return Ok(()),
+            };
+            match since {
                 Ok((rates, after)) => {
                     screen.draw(&(screen::summary(&rates, &after) + "\n\n" + &screen::table(&rates)))?;
                     before = after;

@@ -13,6 +13,10 @@ use pilothouse_plugin::{KeyMap, Visibility, WatchSpec};
 
 use crate::access::Rights;
 
+/// Most bytes of a key that is read from an object, or that a guest adds to its queue. Namespace and name have 317, but for few
+/// kinds.
+pub(crate) const LONGEST_KEY: usize = 1024;
+
 /// Which objects a subscription shows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Filter {
@@ -174,9 +178,13 @@ fn value_key(value: &str, same_namespace: bool, object: &Object, found: &mut dyn
     found_key(key, found);
 }
 
-/// A value that is no key (an empty field, say) maps to nothing.
+/// A value that is no key (an empty field, say) maps to nothing, and so does one that names no object: users of the cluster
+/// choose it, and the queue of each plugin that maps it would keep it.
 fn found_key<E>(key: Result<ObjectKey, E>, found: &mut dyn FnMut(ObjectKey)) {
-    if let Ok(key) = key {
+    if let Ok(key) = key
+        && key.as_str().len() <= LONGEST_KEY
+        && !key.as_str().contains(char::is_control)
+    {
         found(key);
     }
 }
@@ -278,8 +286,20 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_field_maps_to_nothing() {
-        let map = KeyMap::Field { path: "/spec/nodeName".parse().unwrap(), same_namespace: false };
-        assert_eq!(mapped(&map, true, &pod("", "x")), [""; 0]);
+    fn a_field_that_names_no_object_maps_to_nothing() {
+        let map = |same_namespace| KeyMap::Field { path: "/spec/nodeName".parse().unwrap(), same_namespace };
+        let longest = "n".repeat(LONGEST_KEY);
+        assert_eq!(mapped(&map(false), true, &pod(&longest, "x")), [longest.clone()]);
+        for value in ["", "a/b/c", "n\\nforged", "n\\u001b[2J", &format!("{longest}n")] {
+            assert_eq!(mapped(&map(false), true, &pod(value, "x")), [""; 0], "{value}");
+        }
+        // With the namespace it is too long.
+        assert_eq!(mapped(&map(true), true, &pod(&longest, "x")), [""; 0]);
+        let owner = KeyMap::Owner { group: String::new(), kind: "Node".into(), controller_only: false };
+        let owned = object(
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"ns","ownerReferences":[
+            {"apiVersion":"v1","kind":"Node","name":"n\u001b[2J","uid":"2"}]}}"#,
+        );
+        assert_eq!(mapped(&owner, false, &owned), [""; 0]);
     }
 }

@@ -12,6 +12,7 @@ mod observed;
 mod operation;
 mod review;
 mod seen_versions;
+mod write_room;
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ use tokio_util::task::TaskTracker;
 use self::near_end::explained;
 use self::operation::{Target, check_options, target, verb_name};
 use self::seen_versions::SeenVersions;
+pub(crate) use self::write_room::WriteRoom;
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
 use crate::observe::audit::{Began, PluginAudit};
@@ -62,6 +64,8 @@ pub(crate) struct ApiCalls {
     pub(crate) tasks: TaskTracker,
     /// Records the writes that the caches must show before the next reconcile.
     pub(crate) writes: Arc<Writes>,
+    /// Bounds the writes in progress, for all clusters together.
+    pub(crate) write_room: WriteRoom,
     /// The versions that calls have got from the server.
     pub(crate) seen: Arc<SeenVersions>,
     /// Whether the host may write; where the keys are shared, of each call ([`of_call`](Self::of_call)). The client asks again when it
@@ -312,9 +316,11 @@ impl ApiCalls {
         permit: Permit,
         demanded: bool,
     ) -> Result<ClientAnswer, ClientError> {
+        let room = self.write_room.enter(&call.verb).await;
         let (answered, answer) = oneshot::channel();
         let live = self.of_call(call.context.call_id);
         let write = async move {
+            let _room = room;
             let verb = verb_name(&call.verb);
             let outcome = live.send(&resource, &call, &target, permit, demanded).await;
             if let Err(outcome) = answered.send(outcome) {

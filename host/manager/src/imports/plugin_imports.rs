@@ -21,7 +21,7 @@ use pilothouse_workqueue::{Priority, Queue};
 use tokio::time::Instant;
 
 use crate::access::{KindRights, Rights};
-use crate::dispatch::mapping::Filter;
+use crate::dispatch::mapping::{Filter, LONGEST_KEY};
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::writes::{self, WaitOutcome, WaitScope};
 use crate::imports::api_calls::ApiCalls;
@@ -448,6 +448,7 @@ impl SystemImports for PluginImports {}
 
 impl QueueImports for PluginImports {
     fn queue_room(&self, keys: &[ObjectKey]) -> Result<(), Refusal> {
+        check_lengths(keys)?;
         if let Some(shared) = self.api_calls.election.keys()
             && let Some(other) = keys.iter().find(|key| !shared.is_own(key))
         {
@@ -511,5 +512,29 @@ impl Fields {
             fields.iter().take(MAX_FIELDS).map(|(name, value)| (printable(name), printable(value).into()));
         let map: serde_json::Map<String, serde_json::Value> = texts.collect();
         (!map.is_empty()).then(|| Self(serde_json::Value::Object(map).to_string()))
+    }
+}
+
+/// Refuses keys that no object has: the queue keeps them outside of the memory of the guest.
+fn check_lengths(keys: &[ObjectKey]) -> Result<(), Refusal> {
+    match keys.iter().map(|key| key.as_str().len()).find(|length| *length > LONGEST_KEY) {
+        Some(length) => Err(Refusal::over_limit(format_args!(
+            "a key in the queue may have {LONGEST_KEY} bytes, and the plugin adds one of {length}: add the key of an object"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_no_object_has_is_not_taken_into_the_queue() {
+        let key = |length: usize| ObjectKey::new(None, &"k".repeat(length)).unwrap();
+        assert!(check_lengths(&[]).is_ok() && check_lengths(&[key(1), key(LONGEST_KEY)]).is_ok());
+        let refused = check_lengths(&[key(1), key(LONGEST_KEY + 1)]).unwrap_err();
+        assert_eq!(refused.reason, RefusalReason::OverLimit);
+        assert!(refused.message.contains("adds one of 1025: add the key"), "{}", refused.message);
     }
 }

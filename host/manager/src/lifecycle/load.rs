@@ -410,6 +410,7 @@ impl Loader {
             work: self.work.clone(),
             tasks: plugin.tasks().clone(),
             writes: Arc::clone(plugin.writes()),
+            write_room: plugin.write_room().clone(),
             seen: Arc::default(),
             election: plugin.election().clone(),
             audit: self.audit.as_ref().map(|audit| {

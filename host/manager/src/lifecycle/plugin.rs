@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_executor::{Executor, Group, JoinHandle, yield_after_slice};
 use pilothouse_object::ObjectKey;
-use pilothouse_plugin::{KeySharing, split_run};
+use pilothouse_plugin::{KeySharing, printable, split_run};
 use pilothouse_workqueue::{Item, Queue, Timekeeper, WorkerCount};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,7 @@ use crate::dispatch::limiter;
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::worker::{self, SharedBatchSize};
 use crate::dispatch::writes::Writes;
+use crate::imports::api_calls::WriteRoom;
 use crate::imports::guest_events::PluginEvents;
 use crate::imports::log_limit::LogLimit;
 use crate::leader_election::LeaderElection;
@@ -98,6 +99,7 @@ pub(crate) struct Plugin {
     metrics: Arc<PluginMetrics>,
     traces: Option<Traces>,
     writes: Arc<Writes>,
+    write_room: WriteRoom,
     events: Arc<PluginEvents>,
     log_limit: Arc<LogLimit>,
     guest_state: Arc<GuestState>,
@@ -198,6 +200,7 @@ impl Plugin {
                 gate: Arc::new(gate),
                 backfill: Backfill::default(),
                 writes: Arc::default(),
+                write_room: WriteRoom::default(),
                 tasks: TaskTracker::new(),
                 election,
                 instances: instances.tenant(),
@@ -275,6 +278,11 @@ impl Plugin {
     pub(crate) fn warnings(&self) -> Warnings {
         let (name, reporter) = (Arc::clone(&self.name), Arc::clone(&self.reporter));
         Warnings::new(name, reporter, Arc::clone(&self.metrics))
+    }
+
+    /// The room for writes in progress.
+    pub(crate) fn write_room(&self) -> &WriteRoom {
+        &self.write_room
     }
 
     /// The tasks that end before the plugin does.
@@ -502,10 +510,12 @@ impl Plugin {
 
     /// A round of calls faulted; after faults of several keys the plugin is quarantined.
     pub(crate) fn record_faults(&self, faults: &Faults<'_>) {
-        self.record_error(faults.error);
-        let Some(quarantined) = self.state.record_faults(faults) else { return };
+        let error = printable(faults.error);
+        self.record_error(&error);
+        let faults = Faults { error: &error, ..*faults };
+        let Some(quarantined) = self.state.record_faults(&faults) else { return };
         self.metrics.quarantines.inc();
-        self.reporter.quarantined(quarantined, faults.error);
+        self.reporter.quarantined(quarantined, &error);
         let Quarantined { keys, pause } = quarantined;
         tracing::warn!(
             event = "plugin_quarantined",
@@ -516,8 +526,9 @@ impl Plugin {
 
     /// A call could not be answered, and that is no fault of the plugin.
     pub(crate) fn record_host_condition(&self, generation: u64, condition: &str) {
-        self.record_error(condition);
-        self.state.update_quietly(|state| state.record_host_condition(generation, condition.to_owned()));
+        let condition = printable(condition);
+        self.record_error(&condition);
+        self.state.update_quietly(|state| state.record_host_condition(generation, condition));
     }
 
     /// Waits until a call may begin. Held until the outcome of the call is recorded. `before_wait` runs before each wait: it
@@ -526,9 +537,10 @@ impl Plugin {
         self.state.admit(kind, before_wait).await
     }
 
-    /// Keeps an error for the status.
+    /// Keeps an error for the status. Errors of calls have keys, which users of the cluster choose.
     pub(crate) fn record_error(&self, error: &str) {
-        self.errors.lock().record(error, Timestamp::now());
+        let error = printable(error);
+        self.errors.lock().record(&error, Timestamp::now());
     }
 
     /// An operator pauses the plugin: calls under way go on, and none begins. Or ends the pause.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use pilothouse_plugin::printable;
 use serde::Serialize;
 
 /// Lines that are kept.
@@ -60,9 +61,14 @@ pub struct LogPage {
 }
 
 impl RecentLog {
-    /// Adds a line, with its texts cut.
+    /// Adds a line, with its texts cut and their control characters escaped.
     pub fn push(&self, level: &'static str, target: &str, plugin: Option<&str>, message: &str, fields: &str) {
-        let clip = |text: &str| text[..text.floor_char_boundary(LONGEST)].to_owned();
+        let cut = |text: &str| text.floor_char_boundary(LONGEST);
+        let clip = |text: &str| {
+            let mut text = printable(&text[..cut(text)]);
+            text.truncate(cut(&text));
+            text
+        };
         let mut line = LogLine {
             number: 0,
             time: Timestamp::now().to_string(),
@@ -122,6 +128,17 @@ mod tests {
         let (numbers, next, missed) = page(&log, 1);
         assert_eq!((numbers.len(), numbers[0], next, missed), (MOST, 4, MOST as u64 + 3, 2));
         assert_eq!(page(&log, next - 1), (vec![next], next, 0));
+    }
+
+    /// JSON leaves some of them as they are, and a terminal may show the answer.
+    #[test]
+    fn control_characters_are_escaped() {
+        let log = RecentLog::default();
+        log.push("WARN", "guest", Some("p"), "a\u{1b}[2J\u{9b}b", "key=ns/x\ny");
+        let line = &log.after(0).lines[0];
+        assert_eq!((&*line.message, &*line.fields), ("a\\u{1b}[2J\\u{9b}b", "key=ns/x\\ny"));
+        log.push("WARN", "guest", None, &"\u{9b}".repeat(10_000), "");
+        assert!(log.after(1).lines[0].message.len() <= LONGEST);
     }
 
     #[test]

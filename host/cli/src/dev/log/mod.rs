@@ -13,7 +13,6 @@
 mod layer;
 mod limit;
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write};
 use std::sync::Arc;
@@ -29,6 +28,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use self::limit::Limits;
 use crate::log_filter::log_filter;
+use crate::output::harmless;
 
 /// What is shown unless `RUST_LOG` says otherwise: what a guest and its calls do, and the host's troubles.
 const SHOWN: &str = "warn,pilothouse_manager=info,pilothouse::reconciles=debug,guest=info";
@@ -191,19 +191,6 @@ fn line(since: Duration, who: &str, width: usize, tone: Tone, text: &str, colour
         };
     }
     lines
-}
-
-/// The text without characters that a terminal takes for commands.
-fn harmless(text: &str) -> Cow<'_, str> {
-    let harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if !text.contains(harmful) {
-        return Cow::Borrowed(text);
-    }
-    let mut clean = String::with_capacity(text.len());
-    for c in text.chars() {
-        if harmful(c) { clean.extend(c.escape_default()) } else { clean.push(c) }
-    }
-    Cow::Owned(clean)
 }
 
 /// `12 ms`, `3.4 s`, `2 min 5 s`

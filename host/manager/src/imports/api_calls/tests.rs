@@ -67,6 +67,7 @@ impl Plugin {
             work: Handle::current(),
             tasks: TaskTracker::new(),
             writes: Arc::default(),
+            write_room: WriteRoom::default(),
             seen: Arc::default(),
             election: LeaderElection::disabled(),
             audit: None,
@@ -283,6 +284,30 @@ async fn a_write_that_outlives_its_call_is_still_a_task_of_the_plugin() {
     plugin.api_calls.tasks.close();
     plugin.api_calls.tasks.wait().await;
     assert_eq!(plugin.list(limited(0)).await.unwrap().0, ["x"]);
+    plugin.server.shutdown().await;
+}
+
+/// A server that hangs keeps the bodies of writes whose calls are over.
+#[tokio::test]
+async fn a_write_is_not_begun_before_there_is_room_and_reads_go_on() {
+    let plugin = Plugin::start().await;
+    // What a call asks the server for before its first write is known then.
+    plugin.create(1, 10).await;
+    let all = ClientVerb::Create(vec![b' '; 64 << 20]);
+    let taken = plugin.api_calls.write_room.enter(&all).await;
+    let body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"},
+    });
+    let verb = ClientVerb::Create(body.to_string().into_bytes());
+    let reading = async {
+        for _ in 0..3 {
+            assert_eq!(plugin.list(limited(0)).await.unwrap().0, ["x0000"]);
+        }
+        drop(taken);
+    };
+    let (created, ()) = tokio::join!(plugin.call(verb, CallOptions::default()), reading);
+    created.unwrap();
+    assert_eq!(plugin.list(limited(0)).await.unwrap().0, ["x", "x0000"]);
     plugin.server.shutdown().await;
 }
 

@@ -94,6 +94,28 @@ async fn a_load_that_was_cancelled_records_no_failure() {
     assert_eq!((plugin.status().state, plugin.status().last_error), (PluginState::Loading, None));
 }
 
+/// Users of the cluster choose names of objects, and so keys.
+#[tokio::test(start_paused = true)]
+async fn errors_about_a_key_with_control_characters_command_no_terminal() {
+    let plugin = plugin();
+    let (hostile, shown) = ("ns/x\nforged\u{1b}[2J: trap", "ns/x\\nforged\\u{1b}[2J: trap");
+    let key: ObjectKey = "ns/x".parse().unwrap();
+    plugin.record_faults(&Faults {
+        kind: CallKind::Reconcile,
+        generation: 1,
+        keys: &[key],
+        are_deleted: false,
+        any_answer: false,
+        error: hostile,
+    });
+    plugin.record_host_condition(1, hostile);
+    let status = plugin.status();
+    assert_eq!((status.last_error.as_deref(), status.host_condition.as_deref()), (Some(shown), Some(shown)));
+    plugin.record_error(hostile);
+    let errors = plugin.errors.lock().view();
+    assert!(errors.len() == 1 && errors[0].message == shown && errors[0].count == 3, "{errors:?}");
+}
+
 fn of_standby(election: LeaderElection) -> Arc<Plugin> {
     Plugin::new("p", &host_context(election), &Metrics::new(), KeySharing::Together, None)
 }

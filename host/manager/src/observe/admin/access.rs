@@ -2,8 +2,11 @@
 //!
 //! | address | reads | commands |
 //! |---|---|---|
-//! | loopback | everybody on the machine | a token |
+//! | loopback, asked for by an IP address or as `localhost` | everybody on the machine | a token |
+//! | loopback, by another name | a token | a token |
 //! | any other | a token | a token |
+//!
+//! A web site that makes its own name lead to 127.0.0.1 (DNS rebinding) gets nothing: a browser sends that name, and no token.
 //!
 //! Anyone may read the health endpoints. Their reasons need the permission to `get` `/plugins`.
 //!
@@ -12,9 +15,11 @@
 //! remembered for a short time; a bounded number is asked at a time. Trouble of the API server allows nothing.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::uri::Authority;
 use http::{HeaderMap, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -26,7 +31,7 @@ use crate::imports::token_bucket::TokenBucket;
 
 /// How long an allowed answer is remembered: longer than between two scrapes, and not long after a revocation.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Answers that are remembered.
+/// Answers that are remembered, with those whose time is over while there is room.
 const MOST_REMEMBERED: usize = 256;
 /// Tokens that are reviewed at a time.
 const AT_ONCE: usize = 4;
@@ -72,7 +77,7 @@ pub(super) struct AdminAccess {
     reviews: Mutex<TokenBucket>,
 }
 
-/// An answer that is remembered.
+/// An answer that is remembered. Once its time is over it lets its token be reviewed, and nothing else.
 struct Allowed {
     user: String,
     until: Instant,
@@ -100,10 +105,17 @@ impl AdminAccess {
 
     /// Who asks, if it is allowed.
     pub(super) async fn admit(&self, headers: &HeaderMap, path: &str, wish: Wish) -> Result<String, Refused> {
-        if self.is_loopback && wish == Wish::Read {
+        let is_open = self.is_loopback && wish == Wish::Read;
+        if is_open && !has_foreign_name(headers) {
             return Ok("this machine".to_owned());
         }
-        let token = bearer(headers).ok_or_else(|| self.unauthorized("a token is needed"))?;
+        let needed = match is_open {
+            true => {
+                "without a token the host is asked for as 127.0.0.1 or localhost, and not by another name"
+            }
+            false => "a token is needed",
+        };
+        let token = bearer(headers).ok_or_else(|| self.unauthorized(needed))?;
         match &self.token_file {
             Some(file) => self.check_file(file.clone(), token).await,
             None => self.review(token, path, wish).await,
@@ -137,7 +149,9 @@ impl AdminAccess {
         if let Some(user) = self.remembered(&key) {
             return Ok(user);
         }
-        if !self.reviews.lock().take(std::time::Instant::now()) {
+        // Whoever sends made-up tokens does not keep those out that were allowed before.
+        let was_allowed = self.allowed.lock().contains_key(&key);
+        if !was_allowed && !self.reviews.lock().take(std::time::Instant::now()) {
             let message = "too many tokens are sent; try again in a second".to_owned();
             return Err(Refused { status: StatusCode::TOO_MANY_REQUESTS, message });
         }
@@ -148,12 +162,14 @@ impl AdminAccess {
         }
         let trouble = |error| unavailable(format!("the API server cannot be asked about the token: {error}"));
         let Some(identified) = self.server.identify(token).await.map_err(trouble)? else {
+            self.allowed.lock().remove(&key);
             return Err(self.unauthorized("the API server does not know the token"));
         };
         let Identified { user, subject } = identified;
         let attributes = json!({"path": path, "verb": wish.verb()});
         let decision = self.server.review(subject, ("nonResourceAttributes", attributes)).await;
         if let Err(reason) = decision.map_err(trouble)? {
+            self.allowed.lock().remove(&key);
             let reason = if reason.is_empty() { reason } else { format!(" ({reason})") };
             let message = format!(
                 "user {user} may not {} {path}{reason}; grant it with nonResourceURLs in a ClusterRole",
@@ -163,8 +179,10 @@ impl AdminAccess {
         }
         let mut allowed = self.allowed.lock();
         let now = Instant::now();
-        allowed.retain(|_, allowed| allowed.until > now);
-        if allowed.len() < MOST_REMEMBERED {
+        if allowed.len() >= MOST_REMEMBERED {
+            allowed.retain(|_, allowed| allowed.until > now);
+        }
+        if allowed.len() < MOST_REMEMBERED || allowed.contains_key(&key) {
             allowed.insert(key, Allowed { user: user.clone(), until: now + REMEMBERED });
         }
         Ok(user)
@@ -178,6 +196,15 @@ impl AdminAccess {
 
 fn unavailable(message: String) -> Refused {
     Refused { status: StatusCode::SERVICE_UNAVAILABLE, message }
+}
+
+/// Whether the header `Host` has a name, other than `localhost`, in place of an IP address. Browsers always send the header.
+fn has_foreign_name(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(header::HOST) else { return false };
+    let Ok(authority) = Authority::try_from(host.as_bytes()) else { return true };
+    let name = authority.host();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    !name.eq_ignore_ascii_case("localhost") && address.parse::<IpAddr>().is_err()
 }
 
 /// The token of the header `Authorization`.

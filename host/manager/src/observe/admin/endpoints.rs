@@ -19,6 +19,10 @@ use crate::observe::metrics::Metrics;
 use crate::observe::pages::Pages;
 use crate::observe::recent_log::RecentLog;
 
+/// Most bytes of a path with its query, which go into the log, and into reviews that are remembered. The longest command has
+/// some 800.
+const LONGEST_PATH: usize = 2048;
+
 /// All endpoints.
 pub(super) struct Endpoints {
     manager: Manager,
@@ -50,7 +54,10 @@ impl Answering for Endpoints {
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>> {
         Box::pin(async move {
             let (parts, _) = request.into_parts();
-            let answer = if is_read(&parts.method) {
+            let answer = if parts.uri.path_and_query().is_some_and(|path| path.as_str().len() > LONGEST_PATH)
+            {
+                Ok(text(StatusCode::URI_TOO_LONG, &format!("paths have {LONGEST_PATH} bytes at most\n")))
+            } else if is_read(&parts.method) {
                 self.read(&parts).await
             } else if parts.method == Method::POST {
                 self.command(&parts).await

@@ -52,6 +52,9 @@ mod tests {
                 assert!(!text.contains(word), "{word}");
             }
         }
+        // A host that is stopped answers nothing, and what the page shows of it must not look new for ever.
+        assert_eq!(files[2].matches("fetch(").count(), 1, "requests are made in one place");
+        assert!(files[2].contains("signal: AbortSignal.timeout(LONGEST_WAIT)"), "and each has an end");
         // What a policy without 'unsafe-inline' leaves out without a word.
         for inline in ["<style", " style=", " onclick=", "<script>"] {
             assert!(!files[0].contains(inline), "{inline}");

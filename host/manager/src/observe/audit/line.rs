@@ -10,6 +10,8 @@ use serde::{Serialize, Serializer};
 
 /// Most bytes of a text that a plugin or a server chooses: the longest name that the API has.
 const LONGEST: usize = 253;
+/// Most bytes of a key: a namespace and such a name.
+const LONGEST_KEY: usize = 63 + 1 + LONGEST;
 
 /// When a write began.
 #[derive(Debug, Clone, Copy)]
@@ -164,7 +166,7 @@ impl AuditLine {
             time: began.time,
             plugin,
             generation,
-            key: write.key.map(ToString::to_string),
+            key: write.key.map(|key| clip_at(key.as_str(), LONGEST_KEY)),
             call: Some(write.call).filter(|call| *call > 0),
             cluster: some(write.cluster),
             verb: write.verb,
@@ -194,7 +196,11 @@ pub(super) struct Gap {
 }
 
 fn clip(text: &str) -> String {
-    text[..text.floor_char_boundary(LONGEST)].to_owned()
+    clip_at(text, LONGEST)
+}
+
+fn clip_at(text: &str, most: usize) -> String {
+    text[..text.floor_char_boundary(most)].to_owned()
 }
 
 fn shown<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {

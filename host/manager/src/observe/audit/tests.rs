@@ -93,8 +93,16 @@ async fn a_line_has_what_is_known_and_texts_are_cut() {
     let status = pilothouse_client::Status { code: 409, reason: "Conflict".to_owned(), ..Default::default() };
     let refused = Ended::from(&pilothouse_client::Error::Api(Box::new(status)));
     let long = "ü".repeat(1000);
-    let short =
-        Write { verb: "delete", version: "v1", resource: "pods", name: Some(&long), ..Write::default() };
+    // Names of some kinds have no bound.
+    let long_key = format!("ns/{long}").parse().unwrap();
+    let short = Write {
+        key: Some(&long_key),
+        verb: "delete",
+        version: "v1",
+        resource: "pods",
+        name: Some(&long),
+        ..Write::default()
+    };
     plugin.record(Began::now(), short, refused);
     let mut lines = test.end().await;
     for line in &mut lines {
@@ -116,7 +124,8 @@ async fn a_line_has_what_is_known_and_texts_are_cut() {
     assert_eq!(
         lines[1],
         json!({
-            "plugin": "p", "generation": 3, "verb": "delete", "group": "", "version": "v1", "resource": "pods",
+            "plugin": "p", "generation": 3, "key": format!("ns/{}", "ü".repeat(157)), "verb": "delete", "group": "",
+            "version": "v1", "resource": "pods",
             "name": "ü".repeat(126), "user": "system:serviceaccount:ns:robot", "outcome": "refused", "code": 409,
             "reason": "Conflict",
         })

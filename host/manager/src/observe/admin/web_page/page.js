@@ -5,6 +5,8 @@
 "use strict";
 
 const PERIOD = 2000;
+// Beyond it a host that is stopped, or a network that is gone, is said to be so.
+const LONGEST_WAIT = 10000;
 const MOST_LINES = 500;
 const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR"];
 
@@ -29,15 +31,20 @@ class Refused extends Error {
   }
 }
 
-async function ask(path) {
+function get(path) {
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  const answer = await fetch(path, { headers, cache: "no-store" });
+  return fetch(path, { headers, cache: "no-store", signal: AbortSignal.timeout(LONGEST_WAIT) });
+}
+
+async function ask(path) {
+  const answer = await get(path);
   if (!answer.ok) throw new Refused(answer.status, (await answer.text()).trim());
   return answer.json();
 }
 
+/** The answer has a reason for those who may read plugins. */
 async function readiness() {
-  const answer = await fetch("readyz", { cache: "no-store" });
+  const answer = await get("readyz");
   return (await answer.text()).trim();
 }
 
@@ -70,7 +77,9 @@ const calls = (time) => time.buckets.reduce((sum, [, count]) => sum + count, 0);
 
 /** What a plugin did since the answer before; null in the first interval. */
 function rates(before, plugin, seconds) {
-  if (!before || seconds <= 0 || before.reconciles > plugin.reconciles) return null;
+  // A plugin that was removed and added again begins anew.
+  const grows = (of) => before[of] <= plugin[of];
+  if (!before || seconds <= 0 || !["reconciles", "events", "failures", "cpuSeconds"].every(grows)) return null;
   const done = calls(plugin.reconcileTime) - calls(before.reconcileTime);
   return {
     reconciles: (plugin.reconciles - before.reconciles) / seconds,
@@ -154,7 +163,8 @@ async function updatePlugins() {
   const seconds = same ? now.seconds - last.seconds : 0;
   rows = now.plugins.map((plugin) => ({ ...plugin, rates: rates(before.get(plugin.name), plugin, seconds) }));
   last = now;
-  showRows();
+  // Thousands of rows are not made anew while nobody sees them.
+  if (view().name === "plugins") showRows();
   const running = rows.filter((row) => row.state === "running").length;
   const sum = (of) => rows.reduce((total, row) => total + (row.rates ? of(row.rates) : 0), 0);
   const parts = [
@@ -202,8 +212,15 @@ function watchText(watch) {
 }
 
 async function updatePlugin(name) {
-  // A name may have a namespace and a cluster, and the host compares the path as it is.
-  const plugin = await ask(`plugins/${encodeURI(name)}`);
+  let plugin;
+  try {
+    // A name may have a namespace and a cluster, and the host compares the path as it is.
+    plugin = await ask(`plugins/${encodeURI(name)}`);
+  } catch (error) {
+    // What is shown is not of this plugin, or of one that is gone.
+    if (error instanceof Refused) $("plugin").replaceChildren();
+    throw error;
+  }
   const current = plugin.current || { grants: [], watches: [], limits: [] };
   const rolledBack = plugin.rolledBack;
   $("plugin").replaceChildren(
@@ -235,6 +252,11 @@ async function updatePlugin(name) {
       "Permissions in remote clusters",
       (current.remoteClusters || []).flatMap(({ clusters, grants }) =>
         grants.map((rule) => `${clusters.map((c) => c.name).join(", ")}: ${grantText(rule)}`)),
+    ),
+    ...lister(
+      "Remote clusters that cannot be called",
+      (current.remoteClusters || []).flatMap(({ clusters }) =>
+        clusters.filter((c) => c.error).map((c) => `${c.name}: ${c.error}`)),
     ),
     ...lister(
       "Limits",
