@@ -289,7 +289,7 @@ mod tests {
     fn a_field_that_names_no_object_maps_to_nothing() {
         let map = |same_namespace| KeyMap::Field { path: "/spec/nodeName".parse().unwrap(), same_namespace };
         let longest = "n".repeat(LONGEST_KEY);
-        assert_eq!(mapped(&map(false), true, &pod(&longest, "x")), [longest.clone()]);
+        assert_eq!(mapped(&map(false), true, &pod(&longest, "x")), [&*longest]);
         for value in ["", "a/b/c", "n\\nforged", "n\\u001b[2J", &format!("{longest}n")] {
             assert_eq!(mapped(&map(false), true, &pod(value, "x")), [""; 0], "{value}");
         }
