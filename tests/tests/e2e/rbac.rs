@@ -511,6 +511,8 @@ fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -
             Ok(true)
         })?;
     }
+    // A key to reconcile.
+    cluster.config_map(tools, "one")?;
     host.wait_for("the configuration of the Secret", SOON, || {
         let told = loglines::said(&host, &format!("{tools}/configured"), "configured");
         told.iter().any(|line| line.field("name") == "password")
