@@ -424,6 +424,8 @@ impl Plugin {
             plugin.tasks.wait().await;
             next = plugin.predecessor.lock().clone();
         }
+        // Those that are replaced before they ran would keep all of those before them.
+        *self.predecessor.lock() = None;
     }
 
     // Workers and calls.
