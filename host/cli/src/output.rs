@@ -7,6 +7,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Display, Path};
 
 use anyhow::{Context as _, Result};
+use pilothouse_plugin::is_control;
 
 /// Writes text to standard output. A reader that has seen enough, as `head`, is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
@@ -33,9 +34,9 @@ fn error_text(text: &str) -> String {
     format!("error: {}\n", harmless(text))
 }
 
-/// The text without characters that a terminal takes for commands.
+/// The text without characters that a terminal takes for commands, or that turn the direction of a line.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    let harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let harmful = |c: char| is_control(c) && c != '\n' && c != '\t';
     if !text.contains(harmful) {
         return Cow::Borrowed(text);
     }
@@ -94,6 +95,7 @@ mod tests {
     #[test]
     fn an_error_commands_no_terminal_and_keeps_its_lines() {
         assert_eq!(error_text("a\u{1b}[2J\r\n\tb"), "error: a\\u{1b}[2J\\r\n\tb\n");
+        assert_eq!(error_text("a\u{202e}b"), "error: a\\u{202e}b\n");
         assert!(matches!(harmless("a\n\tb"), Cow::Borrowed("a\n\tb")));
     }
 

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use clap::ValueEnum;
+use pilothouse_plugin::is_control;
 
 /// The form of an output.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -47,9 +48,7 @@ impl Table {
 
 /// Control characters as U+FFFD, and those that turn the direction of a line.
 pub(crate) fn printable(cell: &str) -> String {
-    let turns =
-        |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
-    cell.chars().map(|c| if c.is_control() || turns(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    cell.chars().map(|c| if is_control(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 #[cfg(test)]

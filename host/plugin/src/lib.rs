@@ -62,7 +62,7 @@ pub use manifest::{
 pub use oci_reference::{OciReference, OciRepository, is_digest};
 pub use outgoing_hosts::{Host, OutgoingHost, OutgoingHostError, OutgoingHosts, split_port};
 pub use plural::guess_plural;
-pub use printable::printable;
+pub use printable::{is_control, printable};
 pub use private_folder::open_private_folder;
 pub use quantity::{QuantityError, parse_memory};
 pub use watchable::Unwatchable;

@@ -1,4 +1,4 @@
-//! [`printable`]: texts of guests and of their authors, made safe for logs, statuses and Events.
+//! [`printable`] and [`is_control`]: texts of guests and of their authors, made safe for logs, statuses and Events.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,9 @@ pub fn printable(text: &str) -> String {
     out
 }
 
-fn is_control(char: char) -> bool {
+/// Whether a character commands a terminal, ends a line, or shows a line in another order than it has.
+#[must_use]
+pub fn is_control(char: char) -> bool {
     // The others are separators of lines and paragraphs, and bidirectional controls.
     char.is_control()
         || matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

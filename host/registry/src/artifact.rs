@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::RegistryError;
-use crate::registry::{Call, Registry, whole};
+use crate::registry::{Call, Registry, parsed, whole};
 
 /// Type of a manifest with layers.
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -203,7 +203,7 @@ impl Registry {
     /// # Errors
     /// When the manifest cannot be fetched, or has another digest.
     pub async fn artifact(&mut self, digest: &str) -> Result<Artifact, RegistryError> {
-        Artifact::parse(&self.manifest(digest).await?)
+        parsed(self.manifest(digest).await?, Artifact::parse).await
     }
 
     /// The artifact of an entry of a list, which says its size.
@@ -224,7 +224,7 @@ impl Registry {
                 manifest.len()
             )));
         }
-        Artifact::parse(&manifest)
+        parsed(manifest, Artifact::parse).await
     }
 
     /// The manifest with this digest.

@@ -17,7 +17,7 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use crate::RegistryError;
 use crate::artifact::{EMPTY, INDEX, check_entries, unreadable};
 use crate::link::next_of;
-use crate::registry::{Call, Registry, whole};
+use crate::registry::{Call, Registry, parsed, whole};
 use crate::signatures::{BUNDLE, MOST};
 
 /// Maximum number of pages. Registries list some hundred manifests on each.
@@ -167,7 +167,7 @@ impl<'a> ReferrerPages<'a> {
             let Some(index) = registry.tagged(&tag_of(self.digest)).await? else {
                 return Ok(Referrers::default());
             };
-            let referrers = Referrers::parse(&index)?;
+            let referrers = parsed(index, Referrers::parse).await?;
             check_entries("manifests", referrers.entries)?;
             return Ok(referrers);
         }
@@ -176,10 +176,7 @@ impl<'a> ReferrerPages<'a> {
         self.next = target.map(|target| next_page(registry, &url, target));
         let page = whole(response, MAX_PAGE, LIST).await;
         self.bytes += page.as_ref().map_or(MAX_PAGE, Vec::len);
-        let page = page?;
-        // A long page needs milliseconds, on a thread for blocking work.
-        let read = tokio::task::spawn_blocking(move || Referrers::parse(&page)).await;
-        read.map_err(|error| RegistryError::Content(format!("{LIST} could not be read: {error}")))?
+        parsed(page?, Referrers::parse).await
     }
 }
 

@@ -268,3 +268,14 @@ pub(crate) async fn whole(response: HostResponse, most: usize, what: &str) -> Re
     read.map_err(|reason| RegistryError::Body { what: what.to_owned(), reason })?;
     Ok(content)
 }
+
+/// What a text of a registry says. A long one is read in milliseconds, on a thread for blocking work.
+pub(crate) async fn parsed<T: Send + 'static>(
+    text: Vec<u8>,
+    parse: fn(&[u8]) -> Result<T, RegistryError>,
+) -> Result<T, RegistryError> {
+    let parsed = tokio::task::spawn_blocking(move || parse(&text)).await;
+    parsed.map_err(|error| {
+        RegistryError::Content(format!("an answer of the registry could not be read: {error}; try again"))
+    })?
+}

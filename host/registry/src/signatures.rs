@@ -13,7 +13,7 @@
 use crate::RegistryError;
 use crate::artifact::{Artifact, Descriptor};
 use crate::referrers::{Referrer, ReferrerPages, Referrers, tag_of};
-use crate::registry::Registry;
+use crate::registry::{Registry, parsed};
 use crate::signature::SignatureKeys;
 
 /// Attached manifests that are looked at, and signatures of both forms together.
@@ -97,7 +97,9 @@ impl Registry {
     async fn payload(&mut self, search: &mut Search<'_>) -> bool {
         let manifest = self.tagged(&format!("{}.sig", tag_of(search.digest))).await;
         let Some(manifest) = search.attempt(manifest).flatten() else { return false };
-        let Some(artifact) = search.attempt(Artifact::parse(&manifest)) else { return false };
+        let Some(artifact) = search.attempt(parsed(manifest, Artifact::parse).await) else {
+            return false;
+        };
         for layer in artifact.layers() {
             let Some(signature) = layer.signature().map(str::to_owned) else { continue };
             if !search.count() {

@@ -28,7 +28,7 @@ use pilothouse_engine::{
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::{Access, Grants, Missing, Place, guess_plural};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::task::TaskTracker;
 
 use self::near_end::explained;
@@ -165,8 +165,10 @@ impl ApiCalls {
                     Ok(answer)
                 }
                 _ => {
+                    // Before the term is looked at, which may be near its end after the wait.
+                    let room = live.write_room.enter(&call.verb).await;
                     let demanded = live.demand_version(&mut call, known);
-                    live.write(resource, call, target, permit, demanded).await
+                    live.write(resource, call, target, permit, demanded, room).await
                 }
             }
         })
@@ -307,7 +309,7 @@ impl ApiCalls {
         })
     }
 
-    /// `demanded` is whether the host has made it demand a version.
+    /// `demanded` is whether the host has made it demand a version. Keeps the room until it is over.
     async fn write(
         &self,
         resource: ApiResource,
@@ -315,8 +317,8 @@ impl ApiCalls {
         target: Target,
         permit: Permit,
         demanded: bool,
+        room: Option<OwnedSemaphorePermit>,
     ) -> Result<ClientAnswer, ClientError> {
-        let room = self.write_room.enter(&call.verb).await;
         let (answered, answer) = oneshot::channel();
         let live = self.of_call(call.context.call_id);
         let write = async move {

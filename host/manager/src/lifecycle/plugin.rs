@@ -424,6 +424,8 @@ impl Plugin {
             plugin.tasks.wait().await;
             next = plugin.predecessor.lock().clone();
         }
+        // Those that are replaced before they ran would keep all of those before them.
+        *self.predecessor.lock() = None;
     }
 
     // Workers and calls.
@@ -510,8 +512,7 @@ impl Plugin {
 
     /// A round of calls faulted; after faults of several keys the plugin is quarantined.
     pub(crate) fn record_faults(&self, faults: &Faults<'_>) {
-        let error = printable(faults.error);
-        self.record_error(&error);
+        let error = self.record_error(faults.error);
         let faults = Faults { error: &error, ..*faults };
         let Some(quarantined) = self.state.record_faults(&faults) else { return };
         self.metrics.quarantines.inc();
@@ -526,8 +527,7 @@ impl Plugin {
 
     /// A call could not be answered, and that is no fault of the plugin.
     pub(crate) fn record_host_condition(&self, generation: u64, condition: &str) {
-        let condition = printable(condition);
-        self.record_error(&condition);
+        let condition = self.record_error(condition);
         self.state.update_quietly(|state| state.record_host_condition(generation, condition));
     }
 
@@ -537,10 +537,12 @@ impl Plugin {
         self.state.admit(kind, before_wait).await
     }
 
-    /// Keeps an error for the status. Errors of calls have keys, which users of the cluster choose.
-    pub(crate) fn record_error(&self, error: &str) {
+    /// Keeps an error for the status. Errors of calls have keys, which users of the cluster choose: returns the text that may
+    /// be shown.
+    pub(crate) fn record_error(&self, error: &str) -> String {
         let error = printable(error);
         self.errors.lock().record(&error, Timestamp::now());
+        error
     }
 
     /// An operator pauses the plugin: calls under way go on, and none begins. Or ends the pause.

@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 use pilothouse_election::Shards;
 use pilothouse_plugin::KeySharing;
 
+use super::succession::Owner;
 use super::{EVENTS_GRACE, Entry, Manager};
 use crate::lifecycle::plugin::Plugin;
 
@@ -58,7 +59,7 @@ impl Manager {
     /// Retires a plugin, and puts a standby of the same files in its place, unless it is being removed or the host ends.
     fn replace(&self, plugin: &Arc<Plugin>) {
         let cancel = self.0.stopping.child_token();
-        let (is_paused, error) = (plugin.is_paused(), plugin.status().last_error);
+        let error = plugin.status().last_error;
         // Under one lock: changes of the directory come before it or after it.
         let mut plugins = self.0.plugins.lock();
         let entry = plugins.get_mut(&**plugin.name()).filter(|entry| Arc::ptr_eq(&entry.plugin, plugin));
@@ -75,18 +76,26 @@ impl Manager {
         // Its files say so as well: a change of `spec.keys` makes another plugin.
         let (name, keys) = (plugin.name(), KeySharing::Together);
         let next = Plugin::new(name, &self.0.host, &self.0.metrics, keys, Some(Arc::clone(plugin)));
-        next.pause(is_paused);
+        next.pause(plugin.is_paused());
         let files = entry.files.take();
         *entry = Entry::new(&next);
         entry.files.clone_from(&files);
         entry.prepare(cancel.clone());
         drop(plugins);
-        match (files, error) {
-            (Some(files), _) => self.follow(Arc::clone(&next), files, cancel),
-            (None, Some(error)) => next.files_failed(&error),
-            (None, None) => {}
+        match files {
+            Some(files) => {
+                let owner = Owner::of(&files);
+                self.follow(Arc::clone(&next), files, cancel);
+                self.hand_over(plugin, owner, last, &next);
+            }
+            // It has never run.
+            None => {
+                if let Some(error) = error {
+                    next.files_failed(&error);
+                }
+                plugin.end_without_successor(last.as_deref());
+            }
         }
-        self.hand_over(plugin, last, &next);
     }
 }
 

@@ -17,13 +17,28 @@ use super::{EVENTS_GRACE, Entry, Manager};
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
-impl Entry {
-    /// Whether a plugin of these files may have the keys of this one: both are of the plugin directory, or both are
-    /// Plugins of the cluster.
-    fn leaves_keys_to(&self, files: Option<&Files>) -> bool {
-        let (Some(own), Some(next)) = (&self.files, files) else { return false };
-        own.manifest.own_namespace() == next.manifest.own_namespace()
+/// Who has defined a plugin: the operator in the plugin directory, or a namespace with a Plugin of the cluster.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Operator,
+    Namespace(String),
+}
+
+impl Owner {
+    pub(super) fn of(files: &Files) -> Self {
+        let namespace = files.manifest.own_namespace();
+        namespace.map_or(Self::Operator, |namespace| Self::Namespace(namespace.to_owned()))
     }
+}
+
+/// Which plugin has the name of another one now.
+enum Newest {
+    /// That one, or none.
+    Same,
+    /// Another one, which may have its keys.
+    Successor(Arc<Plugin>),
+    /// Another one, whose files are of someone else or were never usable.
+    Stranger,
 }
 
 impl Manager {
@@ -67,10 +82,10 @@ impl Manager {
         }
         drop(plugins);
         if let Some((before, last)) = replaced {
-            if before.leaves_keys_to(newest.map(|(files, _)| files)) {
-                self.hand_over(&before.plugin, last, &plugin);
-            } else {
-                before.plugin.end_without_successor(last.as_deref());
+            let owner = before.files.as_ref().map(Owner::of);
+            match owner.filter(|owner| newest.is_some_and(|(files, _)| Owner::of(files) == *owner)) {
+                Some(owner) => self.hand_over(&before.plugin, owner, last, &plugin),
+                None => before.plugin.end_without_successor(last.as_deref()),
             }
         }
         plugin
@@ -108,14 +123,15 @@ impl Manager {
 
     /// Hands the keys of objects that are gone over to the plugin in the place of one whose last call has ended. The informers of
     /// the last generation of that one, if it had one when it was retired, and the listeners of its mapped watches, go on
-    /// until another one runs, however long that waits or is refused.
+    /// until another one of its owner runs, however long that waits or is refused.
     pub(super) fn hand_over(
         &self,
         plugin: &Arc<Plugin>,
-        last: Option<Arc<Generation>>,
+        owner: Owner,
+        mut last: Option<Arc<Generation>>,
         successor: &Arc<Plugin>,
     ) {
-        let (this, plugin, mut successor) = (self.clone(), Arc::clone(plugin), Arc::clone(successor));
+        let (this, mut plugin, mut successor) = (self.clone(), Arc::clone(plugin), Arc::clone(successor));
         let handing_over = async move {
             plugin.ended().await;
             loop {
@@ -124,15 +140,34 @@ impl Manager {
                     successor.has_run_or_ends().await;
                 }
                 // It may have been replaced before it ran.
-                let Some(newer) = this.find(plugin.name()).filter(|newer| !Arc::ptr_eq(newer, &successor))
-                else {
-                    break;
-                };
-                successor = newer;
+                match this.newest_after(&successor, &owner) {
+                    Newest::Same => {}
+                    Newest::Successor(newer) => {
+                        successor = newer;
+                        continue;
+                    }
+                    Newest::Stranger => return plugin.end_without_successor(last.as_deref()),
+                }
+                plugin.hand_over_deletions(last.take().as_deref(), &successor);
+                // One that was put in its place meanwhile may have got its keys before these came.
+                let Newest::Successor(newer) = this.newest_after(&successor, &owner) else { return };
+                plugin = std::mem::replace(&mut successor, newer);
+                plugin.ended().await;
             }
-            plugin.hand_over_deletions(last.as_deref(), &successor);
         };
         self.0.tasks.spawn_on(handing_over, self.work());
+    }
+
+    /// Which plugin has the name of this one, whose owner is known.
+    fn newest_after(&self, plugin: &Arc<Plugin>, owner: &Owner) -> Newest {
+        let plugins = self.0.plugins.lock();
+        match plugins.get(&**plugin.name()).filter(|entry| !Arc::ptr_eq(&entry.plugin, plugin)) {
+            None => Newest::Same,
+            Some(entry) if entry.files.as_ref().map(Owner::of).as_ref() == Some(owner) => {
+                Newest::Successor(Arc::clone(&entry.plugin))
+            }
+            Some(_) => Newest::Stranger,
+        }
     }
 }
 

@@ -116,6 +116,21 @@ async fn errors_about_a_key_with_control_characters_command_no_terminal() {
     assert!(errors.len() == 1 && errors[0].message == shown && errors[0].count == 3, "{errors:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_has_ended_keeps_none_of_those_before_it() {
+    let (host, metrics) = (host_context(LeaderElection::disabled()), Metrics::new());
+    let after = |before| Plugin::new("p", &host, &metrics, KeySharing::Together, before);
+    let first = after(None);
+    let second = after(Some(Arc::clone(&first)));
+    first.retire();
+    second.retire();
+    let gone = Arc::downgrade(&first);
+    drop(first);
+    assert!(gone.upgrade().is_some(), "its last call may go on");
+    second.ended().await;
+    assert!(gone.upgrade().is_none());
+}
+
 fn of_standby(election: LeaderElection) -> Arc<Plugin> {
     Plugin::new("p", &host_context(election), &Metrics::new(), KeySharing::Together, None)
 }

@@ -29,6 +29,20 @@ fn removed() -> Change {
     Change::Removed { name: "p".to_owned() }
 }
 
+/// The same plugin as a Plugin of the cluster.
+fn of_cluster() -> ObjectChange {
+    let text = json!({
+        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
+        "metadata": {"namespace": "a", "name": "p"},
+        "spec": {
+            "source": {"configMap": {"name": "p", "key": "p.wasm"}, "digest": format!("sha256:{:064}", 7)},
+            "serviceAccount": {"namespace": "a", "name": "robot"},
+        },
+    });
+    let manifest = Manifest::of_object(&text.to_string(), &Ceilings::default()).unwrap();
+    ObjectChange::Changed(Files { manifest: Arc::new(manifest), ..files(b"a", &json!({})) })
+}
+
 /// A host without an API server, whose plugin is in a call that waits for a permit. The keys of an object that is gone, and of a
 /// cached one, wait in its queue.
 async fn busy() -> (Host, Arc<Semaphore>, Calls) {
@@ -80,17 +94,7 @@ async fn the_queue_of_a_plugin_that_nobody_follows_is_shut() {
 async fn keys_of_the_plugin_directory_are_not_for_a_plugin_of_the_cluster() {
     let (host, permits, mut calls) = busy().await;
     let first = current(&host);
-    let text = json!({
-        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
-        "metadata": {"namespace": "a", "name": "p"},
-        "spec": {
-            "source": {"configMap": {"name": "p", "key": "p.wasm"}, "digest": format!("sha256:{:064}", 7)},
-            "serviceAccount": {"namespace": "a", "name": "robot"},
-        },
-    });
-    let manifest = Manifest::of_object(&text.to_string(), &Ceilings::default()).unwrap();
-    let of_cluster = Files { manifest: Arc::new(manifest), ..files(b"a", &json!({})) };
-    host.manager.apply_object(ObjectChange::Changed(of_cluster));
+    host.manager.apply_object(of_cluster());
     host.apply(removed()).await;
     let second = current(&host);
     assert!(first.is_stopping() && !Arc::ptr_eq(&first, &second));
@@ -98,6 +102,23 @@ async fn keys_of_the_plugin_directory_are_not_for_a_plugin_of_the_cluster() {
     sleep(EVENTS_GRACE * 2).await;
     assert_eq!(calls.so_far().await, [""; 0]);
     assert!(second.queue().is_empty() && first.queue().shutting_down());
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_wait_for_the_last_call_go_to_none_of_another_owner_either() {
+    let (host, permits, mut calls) = busy().await;
+    let first = current(&host);
+    host.apply(removed()).await;
+    host.change_to(b"a").await;
+    let second = current(&host);
+    host.manager.apply_object(of_cluster());
+    host.apply(removed()).await;
+    let third = current(&host);
+    assert!(second.is_stopping() && !Arc::ptr_eq(&second, &third) && !first.queue().shutting_down());
+    permits.add_permits(100);
+    sleep(EVENTS_GRACE * 2).await;
+    assert_eq!(calls.so_far().await, [""; 0]);
+    assert!(third.queue().is_empty() && first.queue().shutting_down());
 }
 
 #[tokio::test]

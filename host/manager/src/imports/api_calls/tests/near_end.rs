@@ -113,6 +113,38 @@ async fn writes_near_the_end_of_a_term_demand_the_version_that_the_plugin_knows(
 }
 
 #[tokio::test]
+async fn a_write_that_waits_for_room_until_the_term_is_near_its_end_demands_a_version() {
+    let plugin = Plugin::leading().await;
+    plugin.create(1, 1).await;
+    let ClientAnswer::Page { items, .. } = plugin.call(ClientVerb::List, in_default()).await.unwrap() else {
+        panic!("no page")
+    };
+    let created = items[0].resource_version().to_owned();
+    let patch = |value: &str| {
+        let body = json!({"data": {"value": value}}).to_string().into_bytes();
+        ClientVerb::Patch { key: "default/x0000".parse().unwrap(), kind: PatchKind::Merge, body }
+    };
+    // The cache does not show it.
+    plugin.call(patch("1"), CallOptions::default()).await.unwrap();
+    let taken = plugin.api_calls.write_room.enter(&ClientVerb::Create(vec![b' '; 64 << 20])).await;
+    let (kind, verb) = (Gvk::new("", "v1", "ConfigMap"), patch("2"));
+    let (options, context) = Default::default();
+    let call = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: MAX_BYTES };
+    let waiting = async {
+        // The write has come to its wait before: it asks the server for nothing.
+        plugin.call(ClientVerb::List, in_default()).await.unwrap();
+        assert_eq!(plugin.api_calls.metrics.near_end_writes.get(), 0);
+        come_near_the_end().await;
+        drop(taken);
+    };
+    let (written, ()) = tokio::join!(plugin.api_calls.call(call, move |_, _| Some(created)), waiting);
+    let error = written.unwrap_err();
+    assert!(error.message().contains("near its end"), "{}", error.message());
+    assert_eq!(plugin.api_calls.metrics.near_end_writes.get(), 1);
+    plugin.server.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_write_near_the_end_of_the_term_demands_what_its_call_has_read_or_written_last() {
     let plugin = Plugin::leading().await;
     plugin.create(1, 1).await;
