@@ -1,4 +1,4 @@
-//! Each line that the host logs at `INFO` and above has a stable `event`, and docs/running.md lists all of them.
+//! Each line that the host logs at `INFO` and above has a stable `event`, and docs/observability.md lists all of them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -63,7 +63,7 @@ fn each_line_of_the_log_has_an_event_that_the_documents_name() {
     assert_eq!(without, Vec::<String>::new(), "lines without an event = \"…\" as their first field");
     assert!(logged.len() > 50, "the sources were not found: {logged:?}");
 
-    let page = fs::read_to_string(repository().join("docs/running.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/observability.md")).unwrap();
     let section = page.split("\n## Log\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let mut documented = BTreeSet::new();
     for row in section.lines().filter_map(|line| line.strip_prefix("| `")) {
@@ -71,5 +71,5 @@ fn each_line_of_the_log_has_an_event_that_the_documents_name() {
         let level = ["info", "warn", "error"].into_iter().find(|level| rest.starts_with(level)).unwrap();
         documented.insert((name.to_owned(), level));
     }
-    assert_eq!(logged, documented, "left: logged; right: docs/running.md, \"Log\"");
+    assert_eq!(logged, documented, "left: logged; right: docs/observability.md, \"Log\"");
 }

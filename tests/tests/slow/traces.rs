@@ -52,7 +52,7 @@ fn of_name<'a>(trace: &'a [Span], name: &str) -> Result<&'a Span> {
     trace.iter().find(|span| span.name == name).with_context(|| format!("no span {name}: {trace:#?}"))
 }
 
-/// Checks that the spans of a trace are linked, adjoin and end as docs/running.md has it.
+/// Checks that the spans of a trace are linked, adjoin and end as docs/observability.md has it.
 fn check_spans(trace: &[Span], status: u8) -> Result<()> {
     ensure!(trace.len() == SPANS, "{trace:#?}");
     let of_name = |name| of_name(trace, name);
