@@ -17,7 +17,7 @@ use crate::host::HostOptions;
 use crate::poll::SOON;
 use crate::process::Stream;
 use crate::tutorial::{self, Step};
-use crate::{Host, cli, guests, http, paths};
+use crate::{Host, cli, http, paths, plugins};
 
 /// The namespace of the page.
 pub const NAMESPACE: &str = "pilothouse";
@@ -41,17 +41,13 @@ impl Overlay {
         let temporary = tempfile::Builder::new().prefix("install-").tempdir()?;
         symlink(paths::repository(), temporary.path().join("pilothouse"))?;
         let overlay = Overlay { temporary };
-        let plugins = overlay.dir().join("plugins");
-        fs::create_dir_all(&plugins)?;
+        plugins::put_example(&overlay.dir().join("plugins"), "pods-per-node")?;
         let page = fs::read_to_string(paths::repository().join(PAGE)).context(PAGE)?;
         for step in tutorial::steps(&page)? {
             if let Step::Write { path, text } = step {
                 fs::write(overlay.dir().join(path), text)?;
             }
         }
-        let example = paths::repository().join("examples/pods-per-node/pods-per-node.yaml");
-        fs::copy(example, plugins.join("pods-per-node.yaml"))?;
-        fs::copy(guests::wasm("pods_per_node")?, plugins.join("pods_per_node.wasm"))?;
         Ok(overlay)
     }
 
