@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::{Host, guests, paths, poll};
 
@@ -193,6 +194,12 @@ pub fn put_example(plugins: &Path, name: &str) -> anyhow::Result<()> {
     let component = format!("{}.wasm", name.replace('-', "_"));
     fs::copy(guests::wasm(name)?, plugins.join(component))?;
     Ok(())
+}
+
+/// The digest of a component, as manifests and statuses have it, or of another content.
+pub fn digest(content: &[u8]) -> String {
+    let hexadecimal: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hexadecimal}")
 }
 
 /// The bytes of a component with a custom section appended: the same behaviour with another digest.

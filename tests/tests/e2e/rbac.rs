@@ -16,8 +16,6 @@ use pilothouse_tests::rbac::{self, SPARE_OF_PODS_PER_NODE, allow};
 use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, cli, guests, loglines};
 use serde_json::{Value, json};
 
-use crate::plugin_objects::digest_of;
-
 pilothouse_tests::on_the_real_server!(
     a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_them,
     hosts_that_share_plugins_are_refused_nothing_and_need_every_right,
@@ -431,7 +429,7 @@ fn component_in(kind: &str, namespace: &str, guest: &str) -> Result<(Value, Valu
         field: {"plugin.wasm": BASE64_STANDARD.encode(&component)},
     });
     let entry = json!({"name": "component", "key": "plugin.wasm"});
-    Ok((object, json!({source: entry, "digest": digest_of(&component)})))
+    Ok((object, json!({source: entry, "digest": plugins::digest(&component)})))
 }
 
 fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -> Result<()> {
