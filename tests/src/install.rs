@@ -92,6 +92,15 @@ pub fn container(deployment: &Value) -> Result<&Value> {
     }
 }
 
+/// The arguments of the container of a Deployment.
+///
+/// # Errors
+/// When there is not exactly one container, or it has none.
+pub fn arguments(deployment: &Value) -> Result<Vec<String>> {
+    let given = container(deployment)?["args"].as_array().context("no arguments")?;
+    Ok(given.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
 /// How a kubelet starts a host: with the arguments and the environment of the Deployment's container. The folders of the
 /// mounts are those of `dir`, and ports are free ones.
 ///
@@ -103,8 +112,8 @@ pub fn host_options(deployment: &Value, pod: &str, kubeconfig: PathBuf, dir: Pat
         let mut mounts = container["volumeMounts"].as_array().into_iter().flatten();
         mounts.find(|mount| mount["mountPath"] == path)
     };
-    let given = container["args"].as_array().context("no arguments")?.iter().filter_map(Value::as_str);
-    let given: Vec<&str> = given.collect();
+    let given = arguments(deployment)?;
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     let ["run", rest @ ..] = &given[..] else { bail!("not `run`: {given:?}") };
     let mut options = HostOptions { dir: Some(dir), ..HostOptions::new(kubeconfig) };
     for arg in rest {

@@ -11,7 +11,7 @@ use pilothouse_testkit::poll::SOON;
 use pilothouse_testkit::process;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::helm::{self, refuses, template};
-use pilothouse_tests::install::{self, NAME, NAMESPACE, Overlay, container, objects};
+use pilothouse_tests::install::{self, NAME, NAMESPACE, Overlay, arguments, container, objects};
 use pilothouse_tests::rbac::{self, SPARE_OF_PODS_PER_NODE};
 use pilothouse_tests::tutorial::{self, Step};
 use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, full, or_skip, plugins};
@@ -31,12 +31,6 @@ fn rendered(overlay: &Overlay, template_name: &str, more: &[&str]) -> Result<Val
     let finished = template(overlay, &[&shown, more].concat())?;
     ensure!(finished.status.success(), "{more:?}: {finished:?}");
     objects(finished.stdout.trim_start_matches("---\n"))?.pop().with_context(|| format!("no object: {only}"))
-}
-
-/// The arguments of the container of a Deployment.
-fn arguments(deployment: &Value) -> Result<Vec<String>> {
-    let given = container(deployment)?["args"].as_array().context("no arguments")?;
-    Ok(given.iter().filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
 /// What the page writes, adds and runs.

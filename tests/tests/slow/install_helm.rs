@@ -14,7 +14,7 @@ use pilothouse_testkit::poll::{self, SOON};
 use pilothouse_testkit::process::{self, Finished};
 use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::go_program::HELM;
-use pilothouse_tests::install::{NAME, NAMESPACE, Overlay, container, host_options, wait_probed};
+use pilothouse_tests::install::{NAME, NAMESPACE, Overlay, arguments, container, host_options, wait_probed};
 use pilothouse_tests::plugins::{self, Manifest};
 use pilothouse_tests::{Cluster, ControlPlane, Host, full, helm, loglines, or_skip, rbac};
 use serde_json::Value;
@@ -157,7 +157,7 @@ fn plugins_are_run_from_an_image_as_the_page_makes_it() -> Result<()> {
     };
     let template = &deployment["spec"]["template"];
     ensure!(has_image(template), "{}", template["spec"]["volumes"]);
-    let args = container(&deployment)?["args"].as_array().context("no arguments")?;
+    let args = arguments(&deployment)?;
     ensure!(!args.iter().any(|arg| arg == "--allow-writable-plugins"), "{args:?}");
     // Admission takes the Pods, and keeps the volume.
     poll::until("two Pods with the image", SOON, || {
