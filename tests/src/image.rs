@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use crate::paths;
+use crate::plugins::digest;
 use crate::process::{self, Finished};
 
 /// Time limit of the script and of `tar`.
@@ -123,11 +123,6 @@ impl Layout {
         ensure!(descriptor["size"] == content.len(), "{descriptor} has {} bytes", content.len());
         Ok((path, content))
     }
-}
-
-fn digest(content: &[u8]) -> String {
-    let hexadecimal: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hexadecimal}")
 }
 
 /// Mounts and a new root, for which `$1` is the root file system, `$2` the folder, `$3` the user and `$4` the entrypoint.

@@ -17,7 +17,7 @@ use crate::host::HostOptions;
 use crate::poll::SOON;
 use crate::process::Stream;
 use crate::tutorial::{self, Step};
-use crate::{Host, cli, guests, http, paths};
+use crate::{Host, cli, http, paths, plugins};
 
 /// The namespace of the page.
 pub const NAMESPACE: &str = "pilothouse";
@@ -41,17 +41,13 @@ impl Overlay {
         let temporary = tempfile::Builder::new().prefix("install-").tempdir()?;
         symlink(paths::repository(), temporary.path().join("pilothouse"))?;
         let overlay = Overlay { temporary };
-        let plugins = overlay.dir().join("plugins");
-        fs::create_dir_all(&plugins)?;
+        plugins::put_example(&overlay.dir().join("plugins"), "pods-per-node")?;
         let page = fs::read_to_string(paths::repository().join(PAGE)).context(PAGE)?;
         for step in tutorial::steps(&page)? {
             if let Step::Write { path, text } = step {
                 fs::write(overlay.dir().join(path), text)?;
             }
         }
-        let example = paths::repository().join("examples/pods-per-node/pods-per-node.yaml");
-        fs::copy(example, plugins.join("pods-per-node.yaml"))?;
-        fs::copy(guests::wasm("pods_per_node")?, plugins.join("pods_per_node.wasm"))?;
         Ok(overlay)
     }
 
@@ -96,6 +92,15 @@ pub fn container(deployment: &Value) -> Result<&Value> {
     }
 }
 
+/// The arguments of the container of a Deployment.
+///
+/// # Errors
+/// When there is not exactly one container, or it has none.
+pub fn arguments(deployment: &Value) -> Result<Vec<String>> {
+    let given = container(deployment)?["args"].as_array().context("no arguments")?;
+    Ok(given.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
 /// How a kubelet starts a host: with the arguments and the environment of the Deployment's container. The folders of the
 /// mounts are those of `dir`, and ports are free ones.
 ///
@@ -107,8 +112,8 @@ pub fn host_options(deployment: &Value, pod: &str, kubeconfig: PathBuf, dir: Pat
         let mut mounts = container["volumeMounts"].as_array().into_iter().flatten();
         mounts.find(|mount| mount["mountPath"] == path)
     };
-    let given = container["args"].as_array().context("no arguments")?.iter().filter_map(Value::as_str);
-    let given: Vec<&str> = given.collect();
+    let given = arguments(deployment)?;
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     let ["run", rest @ ..] = &given[..] else { bail!("not `run`: {given:?}") };
     let mut options = HostOptions { dir: Some(dir), ..HostOptions::new(kubeconfig) };
     for arg in rest {

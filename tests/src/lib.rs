@@ -27,6 +27,7 @@ pub mod dev;
 pub mod examples;
 pub mod fleet;
 pub mod go_program;
+pub mod helm;
 pub mod host;
 pub mod image;
 pub mod informers;

@@ -8,8 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
-use crate::{Host, poll};
+use crate::{Host, guests, paths, poll};
 
 /// Time limit of a load. On a busy machine the compilation of a component may take long.
 pub const LOAD: Duration = poll::SOON;
@@ -169,6 +170,36 @@ pub fn wait_until(
 /// Waits until a plugin runs without an error.
 pub fn wait_running(host: &Host, name: &str) -> anyhow::Result<Status> {
     wait_until(host, name, "running", |status| status.state == "running" && status.last_error.is_none())
+}
+
+/// Puts a guest with a manifest into a plugin directory, which it makes if necessary. A host that runs has [`Host::install`].
+///
+/// # Errors
+/// When the guest cannot be built, or a file cannot be written.
+pub fn put(plugins: &Path, name: &str, guest: &str, manifest: &Manifest) -> anyhow::Result<()> {
+    fs::create_dir_all(plugins)?;
+    fs::copy(guests::wasm(guest)?, plugins.join(format!("{name}.wasm")))?;
+    Ok(fs::write(plugins.join(format!("{name}.yaml")), manifest.to_string())?)
+}
+
+/// As [`put`], of an example with its own manifest.
+///
+/// # Errors
+/// As [`put`].
+pub fn put_example(plugins: &Path, name: &str) -> anyhow::Result<()> {
+    fs::create_dir_all(plugins)?;
+    let manifest = paths::repository().join(format!("examples/{name}/{name}.yaml"));
+    let to = plugins.join(format!("{name}.yaml"));
+    fs::copy(&manifest, to).with_context(|| manifest.display().to_string())?;
+    let component = format!("{}.wasm", name.replace('-', "_"));
+    fs::copy(guests::wasm(name)?, plugins.join(component))?;
+    Ok(())
+}
+
+/// The digest of a component, as manifests and statuses have it, or of another content.
+pub fn digest(content: &[u8]) -> String {
+    let hexadecimal: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hexadecimal}")
 }
 
 /// The bytes of a component with a custom section appended: the same behaviour with another digest.

@@ -66,10 +66,20 @@ wider rule, of a plugin, may have some of them; those on the Lease of the electi
 {{- end }}
 {{- end }}
 
-{{/* Refuses values without a source of plugins, and one half of what clusters need. */}}
+{{/* Refuses values without a source of plugins or with two volume sources, and one half of what clusters need. Files of values are
+merged, so the source of an earlier one stays beside that of a later one. */}}
 {{- define "pilothouse.checkSources" -}}
 {{- if not (or .Values.plugins.volume .Values.plugins.fromCluster) }}
 {{- fail "plugins.volume is not set: name the volume with the plugin directory, as configMap: {name: pilothouse-plugins}, or the namespaces of Plugins in plugins.fromCluster; see docs/install.md" }}
+{{- end }}
+{{- $sources := list }}
+{{- range $name, $source := .Values.plugins.volume }}
+{{- if not (kindIs "invalid" $source) }}
+{{- $sources = append $sources $name }}
+{{- end }}
+{{- end }}
+{{- if gt (len $sources) 1 }}
+{{- fail (printf "plugins.volume has %s: a volume has one source; set the others to null, as --set plugins.volume.%s=null" (join ", " $sources) (first $sources)) }}
 {{- end }}
 {{- if and .Values.clusters.secret (not .Values.clusters.names) }}
 {{- fail "clusters.names is empty: name contexts of the kubeconfig in clusters.secret, as [east]; see docs/several-clusters.md" }}

@@ -1,12 +1,13 @@
 //! The commands in the documents exist: those of `pilothouse` are parsed, and what `cargo` is to build is looked up. All
-//! commands are in the documents.
+//! commands are in the documents, and links lead to files and headings.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use clap::CommandFactory as _;
-use pilothouse_testkit::documents::commands;
+use pilothouse_testkit::documents::{all_documents, anchors, commands, links};
 use pilothouse_testkit::paths::repository;
 use serde::Deserialize;
 
@@ -119,6 +120,29 @@ fn the_page_of_commands_has_every_command_and_synopses_have_all_their_flags() {
         assert!(written.is_empty(), "{name} has no {written:?}");
     }
     assert!(synopses > 5, "only {synopses} synopses were found");
+}
+
+#[test]
+fn every_link_of_the_documents_leads_to_a_file_and_a_heading() {
+    let (mut checked, mut lost) = (0, Vec::new());
+    for document in all_documents().unwrap() {
+        let folder = Path::new(&document).parent().unwrap();
+        for link in links(&document).unwrap() {
+            let (file, anchor) = link.split_once('#').unwrap_or((link.as_str(), ""));
+            let target = if file.is_empty() { Path::new(&document).to_owned() } else { folder.join(file) };
+            let has = |anchor: &str| {
+                let is_page = target.extension().is_some_and(|extension| extension == "md");
+                !is_page || anchors(&target.to_string_lossy()).unwrap().contains(anchor)
+            };
+            checked += 1;
+            let leads = repository().join(&target).exists() && (anchor.is_empty() || has(anchor));
+            if !leads {
+                lost.push(format!("{document}: {link}"));
+            }
+        }
+    }
+    assert!(lost.is_empty(), "links that lead nowhere: {lost:#?}");
+    assert!(checked > 300, "only {checked} links were found");
 }
 
 /// The words of a text that are long flags.

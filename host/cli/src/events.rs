@@ -2,7 +2,6 @@
 //! server, so it needs no running host.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
@@ -15,6 +14,7 @@ use pilothouse_manager::PLUGIN_ANNOTATION;
 use pilothouse_object::{Gvk, Object, human_duration};
 use pilothouse_plugin::split_run;
 
+use crate::output;
 use crate::table::Table;
 
 const EXAMPLES: &str = "Examples:
@@ -60,17 +60,17 @@ impl Events {
         let mut printer = Printer { plugin, table: Table::default(), seen: BTreeMap::new() };
         let mut first = true;
         loop {
-            let version = printer.list(&client, &resource, namespace, first).await?;
+            let listed = printer.list(&client, &resource, namespace, first).await?;
             first = false;
-            if !watch {
-                return Ok(());
-            }
+            let Some(version) = listed.filter(|_| watch) else { return Ok(()) };
             let params = WatchParams { resource_version: Some(version), ..WatchParams::default() };
             let mut changes = RetryWatcher::new(&client, &resource, namespace, params)?;
             loop {
                 match changes.next().await {
                     Some(Ok(WatchEvent::Added(event) | WatchEvent::Modified(event))) => {
-                        printer.show(&event)?;
+                        if !printer.show(&event)? {
+                            return Ok(());
+                        }
                     }
                     Some(Ok(WatchEvent::Deleted(event))) => printer.forget(&event),
                     Some(Ok(WatchEvent::Bookmark { .. })) => {}
@@ -95,14 +95,15 @@ struct Printer {
 }
 
 impl Printer {
-    /// Prints what is there and was not printed before, the oldest first; answers the version of the list.
+    /// Prints what is there and was not printed before, the oldest first; answers the version of the list, or `None` where nobody
+    /// reads any more.
     async fn list(
         &mut self,
         client: &Client,
         resource: &ApiResource,
         namespace: Option<&str>,
         header: bool,
-    ) -> Result<String> {
+    ) -> Result<Option<String>> {
         let mut keep = |event: Object| self.wants(&event).then_some(event);
         let params = ListParams::default();
         let list = client.list_all_with(resource, namespace, &params, &mut keep).await;
@@ -122,8 +123,8 @@ impl Printer {
             }
             self.seen.insert(uid, version);
         }
-        self.write(&rows)?;
-        Ok(list.meta.resource_version)
+        let is_read = self.write(&rows)?;
+        Ok(is_read.then_some(list.meta.resource_version))
     }
 
     fn wants(&self, event: &Object) -> bool {
@@ -134,22 +135,21 @@ impl Printer {
         plugin.is_some_and(|plugin| is_wanted(&plugin))
     }
 
-    fn show(&mut self, event: &Object) -> Result<()> {
-        if self.wants(event) {
-            self.seen.insert(event.uid().to_owned(), event.resource_version().to_owned());
-            self.write(&[row(event, Timestamp::now())])?;
+    /// Prints an event that has come or changed. Answers whether somebody still reads, as far as is known.
+    fn show(&mut self, event: &Object) -> Result<bool> {
+        if !self.wants(event) {
+            return Ok(true);
         }
-        Ok(())
+        self.seen.insert(event.uid().to_owned(), event.resource_version().to_owned());
+        self.write(&[row(event, Timestamp::now())])
     }
 
     fn forget(&mut self, event: &Object) {
         self.seen.remove(event.uid());
     }
 
-    fn write(&mut self, rows: &[[String; 8]]) -> Result<()> {
-        let mut out = std::io::stdout();
-        out.write_all(self.table.lines(rows).as_bytes())?;
-        Ok(out.flush()?)
+    fn write(&mut self, rows: &[[String; 8]]) -> Result<bool> {
+        output::print_on(&self.table.lines(rows))
     }
 }
 

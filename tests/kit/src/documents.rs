@@ -1,5 +1,6 @@
 //! The documents of the repository and their code blocks, for tests that check the documents against the code.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
@@ -20,13 +21,48 @@ pub struct Block {
 /// When `docs` cannot be read.
 pub fn documents() -> io::Result<Vec<String>> {
     let mut documents = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
-    for entry in fs::read_dir(paths::repository().join("docs"))? {
+    documents.extend(pages("docs")?);
+    Ok(documents)
+}
+
+/// As [`documents`], with the changelog, the records of decisions and the internal pages.
+///
+/// # Errors
+/// When `docs` cannot be read.
+pub fn all_documents() -> io::Result<Vec<String>> {
+    let mut all = documents()?;
+    all.push("CHANGELOG.md".to_owned());
+    for folder in ["docs/decisions", "docs/internal"] {
+        all.extend(pages(folder)?);
+    }
+    Ok(all)
+}
+
+fn pages(folder: &str) -> io::Result<Vec<String>> {
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(paths::repository().join(folder))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if name.ends_with(".md") {
-            documents.push(format!("docs/{name}"));
+            pages.push(format!("{folder}/{name}"));
         }
     }
-    Ok(documents)
+    Ok(pages)
+}
+
+/// Where the links of a document lead, as it has them. Those to other sites and those in code blocks are left out.
+///
+/// # Errors
+/// When the document cannot be read.
+pub fn links(document: &str) -> io::Result<Vec<String>> {
+    Ok(links_of(&fs::read_to_string(paths::repository().join(document))?))
+}
+
+/// The anchors of a document's headings, as GitHub makes them of headings that are there once.
+///
+/// # Errors
+/// When the document cannot be read.
+pub fn anchors(document: &str) -> io::Result<BTreeSet<String>> {
+    Ok(anchors_of(&fs::read_to_string(paths::repository().join(document))?))
 }
 
 /// The code blocks of a document.
@@ -64,6 +100,34 @@ pub fn commands() -> io::Result<Vec<(String, String)>> {
     Ok(commands)
 }
 
+/// The lines outside of code blocks.
+fn prose(text: &str) -> Vec<&str> {
+    let mut is_code = false;
+    let outside = text.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    });
+    outside.collect()
+}
+
+fn links_of(text: &str) -> Vec<String> {
+    let prose = prose(text).join("\n");
+    let targets = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    let targets = targets.map(|(target, _)| target.to_owned());
+    targets.filter(|target| !target.contains("://")).collect()
+}
+
+fn anchors_of(text: &str) -> BTreeSet<String> {
+    let headings = prose(text).into_iter().filter(|line| line.starts_with('#'));
+    let kept = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ');
+    let anchors = headings.map(|heading| {
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        words.replace(|c: char| !kept(c), "").replace(' ', "-")
+    });
+    anchors.collect()
+}
+
 fn blocks_of(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();
@@ -87,5 +151,13 @@ mod tests {
         let block =
             |language: &str, text: &str| Block { language: language.to_owned(), text: text.to_owned() };
         assert_eq!(blocks_of(text), [block("yaml", "b: 1\nc: 2"), block("", "e"), block("console", "")]);
+    }
+
+    #[test]
+    fn links_and_anchors_are_those_outside_of_code_blocks() {
+        let text =
+            "# A `b_c`, d\n[e](f.md#g) [h](https://i) [j\nk](#l)\n```\n# m\n[n](o.md)\n```\n### `--p`: Q-r\n";
+        assert_eq!(links_of(text), ["f.md#g", "#l"]);
+        assert_eq!(anchors_of(text).into_iter().collect::<Vec<_>>(), ["--p-q-r", "a-b_c-d"]);
     }
 }

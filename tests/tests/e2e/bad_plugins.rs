@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
-use pilothouse_tests::plugins::{self, Manifest, Status};
+use pilothouse_tests::plugins::{self, Manifest, Status, digest};
 use pilothouse_tests::{Host, Stage, guests, loglines};
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 pilothouse_tests::on_both_servers!(
     a_bad_plugin_says_what_is_wrong_and_harms_no_other,
@@ -288,11 +287,6 @@ fn a_file_that_is_written_bit_by_bit_loads_once_it_is_whole(server: Server) -> R
     assert!(errors == 0 || settled_between, "half a file was taken for a whole one");
     assert_eq!(status.digest, digest(&probe));
     all_go_on(&stage, &["slow", "fast", "neighbour"])
-}
-
-fn digest(bytes: &[u8]) -> String {
-    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
 }
 
 fn plugins_come_change_and_go_with_their_files(server: Server) -> Result<()> {

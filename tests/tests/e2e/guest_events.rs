@@ -106,6 +106,18 @@ fn what_a_guest_records_is_written_as_the_plugin(server: Server) -> Result<()> {
     ensure!(cells[5..].join(" ") == "3 a plain one", "{line}");
     let other = cli::pilothouse(&host, &["events", "--kubeconfig", path(plane)?, "--plugin", "other"])?;
     ensure!(other.stdout.lines().count() == 1, "{other:?}");
+    // With a reader that is gone before the list, and one that has seen it when another Event comes.
+    let watch = ["events", "--kubeconfig", path(plane)?, "-n", "recorded", "-w"];
+    ensure!(cli::left_by_its_reader(&host, &watch, 0, || Ok(()))?.success());
+    let another = json!({
+        "apiVersion": "v1", "kind": "Event", "type": "Normal", "reason": "Another", "message": "one more",
+        "metadata": {
+            "namespace": "recorded", "name": "another", "annotations": {"pilothouse.dev/plugin": "teller"},
+        },
+        "involvedObject": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "recorded", "name": "web"},
+    });
+    let create = || cluster.create(&another).map(drop);
+    ensure!(cli::left_by_its_reader(&host, &watch, lines.len(), create)?.success());
 
     if server == Server::Real {
         let described = plane.kubectl(&["describe", "configmap", "web", "-n", "recorded"])?;

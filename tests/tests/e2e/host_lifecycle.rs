@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
@@ -250,17 +249,8 @@ fn status_prints_a_table_or_json_and_top_prints_rates(server: Server) -> Result<
         "{lines:?}"
     );
 
-    // Whoever read it, as `head`, is gone.
-    let mut unread = Command::new(format!("/proc/{}/exe", host.process().pid()))
-        .args(["top", "--admin", host.admin(), "--interval", "1"])
-        .stdout(Stdio::piped())
-        .spawn()?;
-    drop(unread.stdout.take());
-    let ended = host.wait_for("top to end without a reader", SOON, || unread.try_wait());
-    if ended.is_err() {
-        unread.kill()?;
-    }
-    ensure!(ended?.success());
+    let top = ["top", "--admin", host.admin(), "--interval", "1"];
+    ensure!(cli::left_by_its_reader(&host, &top, 0, || Ok(()))?.success());
 
     // Nobody there.
     let finished = cli::pilothouse(&host, &["status", "--admin", "127.0.0.1:1"])?;

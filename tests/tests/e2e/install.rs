@@ -257,11 +257,11 @@ fn names_of_ports_and_labels_agree() -> Result<()> {
     let wanted = [("53", "UDP"), ("53", "TCP"), ("443", "TCP"), ("6443", "TCP")];
     let wanted = wanted.map(|(port, protocol)| (port.to_owned(), protocol.to_owned()));
     ensure!(egress(policy)? == BTreeSet::from(wanted), "{}", policy["spec"]["egress"]);
-    let args = container["args"].as_array().context("no arguments")?;
+    let args = install::arguments(deployment)?;
     for (flag, port) in [("--listen", "metrics"), ("--health-addr", "health")] {
         let number = container["ports"].as_array().into_iter().flatten().find(|entry| entry["name"] == port);
         let number = number.map(|entry| &entry["containerPort"]).context(port)?;
-        ensure!(args.contains(&json!(format!("{flag}=0.0.0.0:{number}"))), "{flag}: {args:?}");
+        ensure!(args.contains(&format!("{flag}=0.0.0.0:{number}")), "{flag}: {args:?}");
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::metrics::Metrics;
-use pilothouse_tests::monitoring::{alerts, dashboard, queries};
+use pilothouse_tests::monitoring::{Query, alerts, dashboard, queries};
 use pilothouse_tests::plugins::Manifest;
 use pilothouse_tests::{ControlPlane, Host, Stage};
 use serde_json::{Value, json};
@@ -72,6 +72,15 @@ fn the_dashboard_and_the_alerts_name_metrics_and_labels_that_a_host_has() -> Res
         ensure!(query.shown.is_subset(of_result), "shown, and not in the result: {query:?}");
     }
     ensure!(named.len() > 25, "{named:?}");
+    // Who works is shown whether one host leads or all share the plugins.
+    let who: Vec<Query> = queries()?.into_iter().filter(|query| query.of.starts_with("panel_2_")).collect();
+    for metrics in &exported {
+        let mut selectors = who.iter().flat_map(Query::selectors);
+        ensure!(
+            selectors.any(|selector| metrics.sum(&selector.metric, &[]).is_some()),
+            "of no host: {who:?}"
+        );
+    }
 
     // The choices above the panels.
     for variable in variables()? {

@@ -16,7 +16,6 @@ use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{Cluster, ControlPlane, Host, cli, guests, plugins, rbac};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 pilothouse_tests::on_both_servers!(a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it,);
 
@@ -36,12 +35,6 @@ fn spec(digest: &str, account_of: &str) -> Value {
             {"groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "namespaces": [SHOP]},
         ],
     })
-}
-
-/// The digest of a component as `spec.source` has it.
-pub(crate) fn digest_of(component: &[u8]) -> String {
-    let digits: String = Sha256::digest(component).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digits}")
 }
 
 /// Serves a file over plain HTTP until the test ends; the URL of the server.
@@ -187,7 +180,7 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
     ensure!(lines() == 1, "retries are no news: {}", lines());
 
     let component = fs::read(guests::wasm("noop")?)?;
-    let digest = digest_of(&component);
+    let digest = plugins::digest(&component);
     cluster.create(&json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": SHOP, "name": "component"},
         "binaryData": {"noop.wasm": BASE64_STANDARD.encode(&component)},
@@ -271,9 +264,9 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
 
     // A component of a server that the operator allows.
     let url = format!("{files}/noop.wasm");
-    change(json!({"source": {"configMap": null, "url": url, "digest": digest_of(&newer)}}))?;
+    change(json!({"source": {"configMap": null, "url": url, "digest": plugins::digest(&newer)}}))?;
     wait_status(&host, &cluster, runs)?;
-    ensure!(plugins::status(&host, NAME)?.digest == digest_of(&newer));
+    ensure!(plugins::status(&host, NAME)?.digest == plugins::digest(&newer));
 
     cluster.delete(KIND, SHOP, "counter")?;
     host.wait_for("the plugin to end", SOON, || plugins::all(&host).map(|plugins| plugins.is_empty()))

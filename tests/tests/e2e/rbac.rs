@@ -8,16 +8,13 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use pilothouse_testkit::paths;
 use pilothouse_testkit::poll::{self, SOON};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
-use pilothouse_tests::plugins::Manifest;
+use pilothouse_tests::plugins::{self, Manifest};
 use pilothouse_tests::rbac::{self, SPARE_OF_PODS_PER_NODE, allow};
 use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, cli, guests, loglines};
 use serde_json::{Value, json};
-
-use crate::plugin_objects::digest_of;
 
 pilothouse_tests::on_the_real_server!(
     a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_them,
@@ -35,18 +32,12 @@ const ACCOUNT: &str = "pilothouse";
 
 /// Fills the plugin directory of a host: examples, and a plugin for each other thing that a host does for one.
 fn fill(dir: &Path) -> Result<Vec<String>> {
-    let folder = dir.join("plugins");
-    fs::create_dir_all(&folder)?;
     let mut names = Vec::new();
     for name in ["deployment-watcher", "pods-per-node"] {
-        let manifest = paths::repository().join(format!("examples/{name}/{name}.yaml"));
-        fs::copy(manifest, folder.join(format!("{name}.yaml")))?;
-        let component = name.replace('-', "_");
-        fs::copy(guests::wasm(&component)?, folder.join(format!("{component}.wasm")))?;
+        plugins::put_example(&dir.join("plugins"), name)?;
         names.push(name.to_owned());
     }
     let reads = |name: &str| Manifest::new(name).reads(&["configmaps"], WORK);
-    let write = json!({"mode": "write", "namespaces": [WORK], "targetKind": "v1/ConfigMap", "targetKey": format!("{WORK}/written")});
     let custom = json!({"kind": "example.org/v1/Foo", "namespaces": [WORK]});
     let foos = json!([{"groups": ["example.org"], "resources": ["foos"], "verbs": ["list", "watch"], "namespaces": [WORK]}]);
     for (name, guest, manifest) in [
@@ -56,7 +47,7 @@ fn fill(dir: &Path) -> Result<Vec<String>> {
             "probe",
             reads("robot")
                 .grant(&["configmaps"], &["patch"], &[WORK])
-                .config(write)
+                .config(writes_to("written"))
                 .with("serviceAccount", json!({"namespace": WORK, "name": "robot"})),
         ),
         // Events.
@@ -126,10 +117,7 @@ fn a_directory_that_a_host_would_not_run_has_no_rights() -> Result<()> {
 /// What a directory with one plugin needs, printed for an account in the namespace `host`.
 fn printed(manifest: &Manifest, guest: &str, host: &str, account: &str) -> Result<String> {
     let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
-    let plugins = dir.path().join("plugins");
-    fs::create_dir(&plugins)?;
-    fs::copy(guests::wasm(guest)?, plugins.join("p.wasm"))?;
-    fs::write(plugins.join("p.yaml"), manifest.to_string())?;
+    add(dir.path(), "p", guest, manifest)?;
     let printed =
         cli::run(dir.path(), &["rbac", "plugins", "--namespace", host, "--service-account", account])?;
     ensure!(printed.status.success() && printed.stderr.is_empty(), "{printed:?}");
@@ -266,10 +254,8 @@ fn a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_the
     host.wait_for("a write of the host", SOON, || {
         Ok::<_, anyhow::Error>(cluster.get("v1/ConfigMap", "default", "pods-on-rbac-node")?.is_some())
     })?;
-    host.wait_for("a write of the account", SOON, || {
-        let written = cluster.get("v1/ConfigMap", WORK, "written")?.context("it is gone")?;
-        anyhow::Ok(written.pointer("/metadata/labels/probe").is_some())
-    })?;
+    // A write of the account.
+    wait_written(&host, &cluster, "written")?;
     for (namespace, reason) in [(WORK, "Seen"), (HOST, "PluginLoaded")] {
         host.wait_for(&format!("the event {reason}"), SOON, || {
             let events = cluster.list("v1/Event", namespace)?;
@@ -289,11 +275,9 @@ fn a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_the
     let standby = Host::start(options)?;
     let said = |event: &str| !standby.log().matching(&format!("\"event\":\"{event}\"")).is_empty();
     standby.wait_for("a standby", SOON, || said("standby"))?;
-    host.signal(Signal::TERM)?;
-    ensure!(host.wait_exit(SOON)?.success());
+    end(&host)?;
     standby.wait_for("the standby to lead", SOON, || said("leader_elected"))?;
-    standby.signal(Signal::TERM)?;
-    ensure!(standby.wait_exit(SOON)?.success());
+    end(&standby)?;
 
     let spare = [&SPARE_OF_PODS_PER_NODE[..], &["get deployments", "patch events"]].concat();
     ensure!(rbac::check(&audit, (HOST, ACCOUNT), &spare)?.len() > 10);
@@ -322,10 +306,7 @@ fn settings(namespace: &str) -> Value {
 
 /// Puts a plugin into the directory of a host that does not run yet.
 fn add(dir: &Path, name: &str, guest: &str, manifest: &Manifest) -> Result<()> {
-    let plugins = dir.join("plugins");
-    fs::create_dir_all(&plugins)?;
-    fs::copy(guests::wasm(guest)?, plugins.join(format!("{name}.wasm")))?;
-    Ok(fs::write(plugins.join(format!("{name}.yaml")), manifest.to_string())?)
+    plugins::put(&dir.join("plugins"), name, guest, manifest)
 }
 
 /// The configuration of a probe that writes to the ConfigMap of this name.
@@ -448,7 +429,7 @@ fn component_in(kind: &str, namespace: &str, guest: &str) -> Result<(Value, Valu
         field: {"plugin.wasm": BASE64_STANDARD.encode(&component)},
     });
     let entry = json!({"name": "component", "key": "plugin.wasm"});
-    Ok((object, json!({source: entry, "digest": digest_of(&component)})))
+    Ok((object, json!({source: entry, "digest": plugins::digest(&component)})))
 }
 
 fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -> Result<()> {

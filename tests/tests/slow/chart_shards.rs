@@ -4,69 +4,33 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pilothouse_testkit::paths::repository;
 use pilothouse_testkit::poll::SOON;
-use pilothouse_testkit::process::{self, Finished};
+use pilothouse_testkit::process;
 use pilothouse_tests::controlplane::Server;
-use pilothouse_tests::go_program::HELM;
-use pilothouse_tests::install::{self, NAME, NAMESPACE, Overlay, container, objects};
+use pilothouse_tests::helm::{self, refuses, template};
+use pilothouse_tests::install::{self, NAME, NAMESPACE, Overlay, arguments, container, objects};
 use pilothouse_tests::rbac::{self, SPARE_OF_PODS_PER_NODE};
 use pilothouse_tests::tutorial::{self, Step};
-use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, full, or_skip};
+use pilothouse_tests::{Audit, Cluster, ControlPlane, Host, Signal, full, or_skip, plugins};
 use serde_json::{Value, json};
 
 pilothouse_tests::on_the_real_server!(
     full: hosts_of_a_release_with_shards_are_refused_nothing_and_need_every_verb_on_leases
 );
 
-/// Time limit of a command.
-const COMMAND: Duration = Duration::from_secs(300);
-
-/// The value `rbac`, as the page gives it.
-const RBAC: [&str; 2] = ["--set-file", "rbac=rbac.yaml"];
-
 /// The verbs on Leases that hosts with shards need, in the order of `pilothouse rbac`.
 const VERBS: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
-
-/// `helm template` with the values of the page and further arguments, in the reader's folder.
-fn template(overlay: &Overlay, more: &[&str]) -> Result<Finished> {
-    let chart = "../pilothouse/charts/pilothouse";
-    let mut command = Command::new(HELM.built()?);
-    command
-        .current_dir(overlay.dir())
-        .args(["template", NAME, chart, "--namespace", NAMESPACE, "--values", "values.yaml"])
-        .args(more)
-        .env("HOME", overlay.dir())
-        .env_remove("KUBECONFIG");
-    process::run(&mut command, "", COMMAND)
-}
 
 /// The object of one template, with `rbac.yaml`.
 fn rendered(overlay: &Overlay, template_name: &str, more: &[&str]) -> Result<Value> {
     let only = format!("templates/{template_name}.yaml");
     let shown = ["--show-only", only.as_str()];
-    let finished = template(overlay, &[&RBAC[..], &shown[..], more].concat())?;
+    let finished = template(overlay, &[&shown, more].concat())?;
     ensure!(finished.status.success(), "{more:?}: {finished:?}");
     objects(finished.stdout.trim_start_matches("---\n"))?.pop().with_context(|| format!("no object: {only}"))
-}
-
-/// Fails unless the chart refuses these values with this text.
-fn refuses(overlay: &Overlay, more: &[&str], wanted: &str) -> Result<()> {
-    let finished = template(overlay, &[&RBAC[..], more].concat())?;
-    ensure!(
-        !finished.status.success() && finished.stderr.contains(wanted),
-        "{more:?} is not refused with {wanted:?}: {finished:?}"
-    );
-    Ok(())
-}
-
-/// The arguments of the container of a Deployment.
-fn arguments(deployment: &Value) -> Result<Vec<String>> {
-    let given = container(deployment)?["args"].as_array().context("no arguments")?;
-    Ok(given.iter().filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
 /// What the page writes, adds and runs.
@@ -327,10 +291,11 @@ fn rbac_in_a_file_of_values() -> Result<()> {
     let (command, _) = wanted.context("the page has no command for rbac-values.yaml")?;
     let mut shell = Command::new("/bin/sh");
     shell.current_dir(overlay.dir()).args(["-c", &command]);
-    let finished = process::run(&mut shell, "", COMMAND)?;
+    let finished = process::run(&mut shell, "", SOON)?;
     ensure!(finished.status.success(), "{finished:?}");
 
-    let (flag, file) = (template(&overlay, &RBAC)?, template(&overlay, &["--values", "rbac-values.yaml"])?);
+    let flag = template(&overlay, &[])?;
+    let file = helm::release(None, &overlay, "template", &["--values", "rbac-values.yaml"])?;
     ensure!(flag.status.success() && flag.stdout.contains("kind: RoleBinding"), "{flag:?}");
     ensure!(file.status.success() && file.stdout == flag.stdout, "{file:?}");
     Ok(())
@@ -362,12 +327,7 @@ fn hosts_of_a_release_with_shards_are_refused_nothing_and_need_every_verb_on_lea
     plane.kubectl(&["apply", "--server-side", "-f", &dir.join("rbac.yaml").to_string_lossy()])?;
     rbac::kubeconfig(plane, (NAMESPACE, NAME), &dir.join("kubeconfig"))?;
     let start = |pod: &str| {
-        let plugins = dir.join(pod).join("plugins");
-        fs::create_dir_all(&plugins)?;
-        for file in fs::read_dir(dir.join("plugins"))? {
-            let file = file?;
-            fs::copy(file.path(), plugins.join(file.file_name()))?;
-        }
+        plugins::put_example(&dir.join(pod).join("plugins"), "pods-per-node")?;
         Host::start(install::host_options(&deployment, pod, dir.join("kubeconfig"), dir.join(pod))?)
     };
     let shared_by = |hosts: usize| {

@@ -7,7 +7,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pilothouse_testkit::paths::repository;
@@ -15,9 +14,9 @@ use pilothouse_testkit::poll::{self, SOON};
 use pilothouse_testkit::process::{self, Finished};
 use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::go_program::HELM;
-use pilothouse_tests::install::{NAME, NAMESPACE, Overlay, container, host_options, wait_probed};
-use pilothouse_tests::plugins::Manifest;
-use pilothouse_tests::{Cluster, ControlPlane, Host, full, guests, loglines, or_skip, rbac};
+use pilothouse_tests::install::{NAME, NAMESPACE, Overlay, arguments, container, host_options, wait_probed};
+use pilothouse_tests::plugins::{self, Manifest};
+use pilothouse_tests::{Cluster, ControlPlane, Host, full, helm, loglines, or_skip, rbac};
 use serde_json::Value;
 
 pilothouse_tests::on_the_real_server!(
@@ -25,51 +24,22 @@ pilothouse_tests::on_the_real_server!(
     plugins_are_run_from_an_image_as_the_page_makes_it
 );
 
-/// Time limit of a command.
-const COMMAND: Duration = Duration::from_secs(300);
 /// An image of plugins. Nothing pulls it.
 const IMAGE: &str =
     "registry.example/plugins@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 /// Where the plugin of a first installation works, and where that of the second does.
 const WORK: [&str; 2] = ["install-before", "install-after"];
 
-/// Runs Helm in the reader's folder.
-fn helm(plane: Option<&ControlPlane>, overlay: &Overlay, args: &[&str]) -> Result<Finished> {
-    let mut command = Command::new(HELM.built()?);
-    command.current_dir(overlay.dir()).args(args).env("HOME", overlay.dir()).env_remove("KUBECONFIG");
-    if let Some(plane) = plane {
-        command.env("KUBECONFIG", plane.kubeconfig());
-    }
-    process::run(&mut command, "", COMMAND)
-}
-
 /// The command of docs/install.md, and further arguments.
-fn install(plane: Option<&ControlPlane>, overlay: &Overlay, verb: &str, more: &[&str]) -> Result<Finished> {
-    let chart = "../pilothouse/charts/pilothouse";
-    let args = [
-        verb,
-        NAME,
-        chart,
-        "--namespace",
-        NAMESPACE,
-        "--values",
-        "values.yaml",
-        "--set-file",
-        "rbac=rbac.yaml",
-    ];
-    helm(plane, overlay, &[&args, more].concat())
+fn install(plane: &ControlPlane, overlay: &Overlay, verb: &str, more: &[&str]) -> Result<Finished> {
+    helm::release(Some(plane), overlay, verb, &[&helm::RBAC, more].concat())
 }
 
 /// The plugin works in another namespace from now on.
 fn work_in(overlay: &Overlay, namespace: &str) -> Result<()> {
     let plugins = overlay.dir().join("plugins");
     fs::remove_dir_all(&plugins)?;
-    fs::create_dir(&plugins)?;
-    fs::copy(guests::wasm("noop")?, plugins.join("noop.wasm"))?;
-    fs::write(
-        plugins.join("noop.yaml"),
-        Manifest::new("noop").reads(&["configmaps"], namespace).to_string(),
-    )?;
+    plugins::put(&plugins, "noop", "noop", &Manifest::new("noop").reads(&["configmaps"], namespace))?;
     overlay.write_rbac(&[])
 }
 
@@ -103,7 +73,7 @@ fn a_release_is_installed_upgraded_rolled_back_and_uninstalled() -> Result<()> {
         anyhow::Ok(finished.stdout)
     };
     work_in(&overlay, WORK[0])?;
-    let said = done(install(Some(&plane), &overlay, "install", &[])?)?;
+    let said = done(install(&plane, &overlay, "install", &[])?)?;
     ensure!(said.contains("kubectl rollout status deployment/pilothouse -n pilothouse"), "{said}");
     ensure!(roles(&plane)? == [WORK[0], NAMESPACE]);
     let pods = || -> Result<Vec<String>> {
@@ -119,17 +89,17 @@ fn a_release_is_installed_upgraded_rolled_back_and_uninstalled() -> Result<()> {
 
     // A newer version with other plugins: the Role that nobody needs goes, and a Pod of the new version comes first.
     work_in(&overlay, WORK[1])?;
-    done(install(Some(&plane), &overlay, "upgrade", &["--set", "image.tag=0.2.0"])?)?;
+    done(install(&plane, &overlay, "upgrade", &["--set", "image.tag=0.2.0"])?)?;
     ensure!(roles(&plane)? == [WORK[1], NAMESPACE]);
     poll::until("a Pod of the new version beside two old ones", SOON, || {
         let mut images = pods()?;
         images.sort();
         anyhow::Ok(images == [image("0.1.0"), image("0.1.0"), image("0.2.0")])
     })?;
-    done(helm(Some(&plane), &overlay, &["rollback", NAME, "1", "--namespace", NAMESPACE])?)?;
+    done(helm::run(Some(&plane), &overlay, &["rollback", NAME, "1", "--namespace", NAMESPACE])?)?;
     ensure!(roles(&plane)? == [WORK[0], NAMESPACE]);
 
-    done(helm(Some(&plane), &overlay, &["uninstall", NAME, "--namespace", NAMESPACE])?)?;
+    done(helm::run(Some(&plane), &overlay, &["uninstall", NAME, "--namespace", NAMESPACE])?)?;
     ensure!(roles(&plane)?.is_empty());
     for kind in
         ["clusterroles", "clusterrolebindings", "rolebindings", "serviceaccounts", "deployments", "services"]
@@ -175,7 +145,7 @@ fn plugins_are_run_from_an_image_as_the_page_makes_it() -> Result<()> {
         values.replace("configMap: {name: pilothouse-plugins}", &format!("image: {{reference: {IMAGE}}}"));
     ensure!(changed != values, "{values}");
     fs::write(dir.join("values.yaml"), changed)?;
-    let installed = install(Some(&plane), &overlay, "install", &[])?;
+    let installed = install(&plane, &overlay, "install", &[])?;
     ensure!(installed.status.success(), "{installed:?}");
 
     let deployment = cluster.get("apps/v1/Deployment", NAMESPACE, NAME)?.context("no Deployment")?;
@@ -187,7 +157,7 @@ fn plugins_are_run_from_an_image_as_the_page_makes_it() -> Result<()> {
     };
     let template = &deployment["spec"]["template"];
     ensure!(has_image(template), "{}", template["spec"]["volumes"]);
-    let args = container(&deployment)?["args"].as_array().context("no arguments")?;
+    let args = arguments(&deployment)?;
     ensure!(!args.iter().any(|arg| arg == "--allow-writable-plugins"), "{args:?}");
     // Admission takes the Pods, and keeps the volume.
     poll::until("two Pods with the image", SOON, || {
@@ -204,6 +174,10 @@ fn plugins_are_run_from_an_image_as_the_page_makes_it() -> Result<()> {
     host.wait_for("the plugin to run", SOON, || !loglines::events(&host, "plugin_running").is_empty())
 }
 
+/// What the chart says of an image beside the ConfigMap of the page.
+const TWO_SOURCES: &str =
+    "plugins.volume has configMap, image: a volume has one source; set the others to null";
+
 #[test]
 fn a_release_that_could_not_work_is_refused_with_a_remedy() -> Result<()> {
     full::only(|| or_skip(refused_releases))
@@ -212,9 +186,10 @@ fn a_release_that_could_not_work_is_refused_with_a_remedy() -> Result<()> {
 fn refused_releases() -> Result<()> {
     let overlay = Overlay::new()?;
     overlay.write_rbac(&[])?;
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["--set", "image.repository="], "image.repository is not set"),
         (&["--set", "plugins.volume=null"], "plugins.volume is not set"),
+        (&["--set", "plugins.volume.image.reference=a"], TWO_SOURCES),
         (&["--set", "clusters.secret=clusters"], "clusters.names is empty"),
         (&["--set", "clusters.names={east}"], "clusters.secret is not set"),
         (&["--set", "serviceAccount=other"], "--service-account other > rbac.yaml"),
@@ -222,26 +197,28 @@ fn refused_releases() -> Result<()> {
         (&["--set", "lease=hosts"], "lease"),
     ];
     for (more, wanted) in cases {
-        let finished = install(None, &overlay, "template", more)?;
-        ensure!(!finished.status.success() && finished.stderr.contains(wanted), "{more:?}: {finished:?}");
+        helm::refuses(&overlay, more, wanted)?;
     }
+    // The remedy of two volume sources.
+    let one = ["--set", "plugins.volume.image.reference=a", "--set", "plugins.volume.configMap=null"];
+    let finished = helm::template(&overlay, &one)?;
+    ensure!(finished.status.success() && finished.stdout.contains("reference: a\n"), "{finished:?}");
+    ensure!(!finished.stdout.contains("name: pilothouse-plugins"), "{finished:?}");
     // Plugins of the cluster are a source as well: without a directory, nothing of it is left.
     let of_cluster = ["--set", "plugins.volume=null", "--set", "plugins.fromCluster={shop,tools}"];
-    let finished = install(None, &overlay, "template", &of_cluster)?;
+    let finished = helm::template(&overlay, &of_cluster)?;
     ensure!(finished.status.success(), "{finished:?}");
     ensure!(finished.stdout.contains("- \"--plugins-from-cluster=shop,tools\"\n"), "{finished:?}");
     ensure!(
         !finished.stdout.contains("--plugins=") && !finished.stdout.contains("name: plugins"),
         "{finished:?}"
     );
-    let chart = "../pilothouse/charts/pilothouse";
-    let finished = helm(None, &overlay, &["template", NAME, chart, "--values", "values.yaml"])?;
+    let finished = helm::release(None, &overlay, "template", &[])?;
     ensure!(finished.stderr.contains("add --set-file rbac=rbac.yaml"), "{finished:?}");
     // The roles of another namespace would give this release nothing.
     overlay.write_rbac(&["--namespace", "elsewhere"])?;
-    let finished = install(None, &overlay, "template", &[])?;
-    ensure!(finished.stderr.contains("rbac is for the account elsewhere/pilothouse"), "{finished:?}");
-    let finished = helm(None, &overlay, &["lint", chart])?;
+    helm::refuses(&overlay, &[], "rbac is for the account elsewhere/pilothouse")?;
+    let finished = helm::run(None, &overlay, &["lint", helm::CHART])?;
     ensure!(finished.status.success(), "{finished:?}");
     Ok(())
 }
@@ -256,7 +233,7 @@ fn rendered_manifests() -> Result<()> {
     let deploy = repository().join("deploy");
     let mut command = Command::new("/bin/sh");
     command.arg(deploy.join("render.sh")).arg(folder.path()).env("HELM", HELM.built()?);
-    let finished = process::run(&mut command, "", COMMAND)?;
+    let finished = process::run(&mut command, "", SOON)?;
     ensure!(finished.status.success(), "{finished:?}");
     for file in ["base/pilothouse.yaml", "monitoring/monitoring.yaml"] {
         let (kept, made) =
