@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::build::only_project;
-use crate::dev::cargo::{command, not_started};
+use crate::dev::cargo::printed;
 use crate::dev::projects::Source;
 use crate::output::print;
 
@@ -51,7 +51,8 @@ impl Sbom {
             bail!("{} is a component: name the crate that it is built from", self.path.display());
         };
         let manifest = project.folder.join("Cargo.toml");
-        let cargo = |args: &[&str]| cargo(&project.folder, &manifest, args);
+        // The lock file has to be as it is.
+        let cargo = |args: &[&str]| printed(&project.folder, &manifest, &[args, &["--locked"]].concat());
         let metadata = cargo(&["metadata", "--format-version", "1", "--filter-platform", TARGET])?;
         let linked =
             [&["tree", "--target", TARGET, "--prefix", "none", "--format", "{p}"][..], &LINKED].concat();
@@ -66,21 +67,6 @@ impl Sbom {
         let document = document(&metadata, &manifest, &linked, digest.transpose()?.as_deref())?;
         print(&format!("{document:#}\n"))
     }
-}
-
-/// What Cargo prints about a crate whose lock file is as it has to be.
-fn cargo(folder: &Path, manifest: &Path, args: &[&str]) -> Result<Vec<u8>> {
-    let output = command("cargo", folder)
-        .args(args)
-        .args(["--locked", "--manifest-path"])
-        .arg(manifest)
-        .output()
-        .map_err(|error| not_started("cargo", &error))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("cargo cannot read {}: {}", manifest.display(), said.trim().trim_start_matches("error: "));
-    }
-    Ok(output.stdout)
 }
 
 /// The references of the packages that `cargo tree` prints, as `NAME vVERSION` and more.

@@ -91,7 +91,7 @@ fn not_ready(why: Option<&str>) -> String {
     why.map_or_else(String::new, |why| format!("not ready: {}\n", printable(why)))
 }
 
-/// A line about the election. Whoever may write the Lease chooses the names in it.
+/// A line about the election. Control characters are escaped, since every client that may write the Lease chooses its names.
 fn election(election: &ElectionView) -> String {
     printable(&format!("{election} ({}, {})", election.lease, election.identity)) + "\n"
 }

@@ -75,9 +75,14 @@ fn fill(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// A folder for the files of a host.
+fn folder() -> std::io::Result<tempfile::TempDir> {
+    tempfile::Builder::new().prefix("rbac-").tempdir()
+}
+
 #[test]
 fn a_directory_that_a_host_would_not_run_has_no_rights() -> Result<()> {
-    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
+    let dir = folder()?;
     let dir = dir.path();
     let component = guests::wasm("noop")?;
     let good = Manifest::new("noop").reads(&["configmaps"], WORK).to_string();
@@ -116,7 +121,7 @@ fn a_directory_that_a_host_would_not_run_has_no_rights() -> Result<()> {
 
 /// What a directory with one plugin needs, printed for an account in the namespace `host`.
 fn printed(manifest: &Manifest, guest: &str, host: &str, account: &str) -> Result<String> {
-    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
+    let dir = folder()?;
     add(dir.path(), "p", guest, manifest)?;
     let printed =
         cli::run(dir.path(), &["rbac", "plugins", "--namespace", host, "--service-account", account])?;
@@ -174,9 +179,7 @@ fn the_printed_command_removes_what_is_not_needed_any_more(server: Server) -> Re
 fn a_right_for_some_names_is_for_no_other_object() -> Result<()> {
     let audit = Audit::start(Server::Real)?;
     let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
-    for namespace in [HOST, WORK] {
-        cluster.namespace(namespace)?;
-    }
+    [HOST, WORK].into_iter().try_for_each(|namespace| cluster.namespace(namespace))?;
     let permissions = json!([
         {"groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "namespaces": [WORK]},
         {"groups": [""], "resources": ["serviceaccounts/token", "pods/eviction"], "verbs": ["create"], "namespaces": [WORK], "names": ["robot"]},
@@ -210,14 +213,10 @@ fn a_right_for_some_names_is_for_no_other_object() -> Result<()> {
 }
 
 fn a_host_with_the_printed_rights_is_refused_nothing_and_needs_every_rule_of_them() -> Result<()> {
-    let audit = Audit::start(Server::Real)?;
-    let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
-    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
-    let dir = dir.path();
+    let (audit, dir) = (Audit::start(Server::Real)?, folder()?);
+    let (plane, cluster, dir) = (audit.plane(), Cluster::of(audit.plane())?, dir.path());
     let names = fill(dir)?;
-    for namespace in [HOST, WORK] {
-        cluster.namespace(namespace)?;
-    }
+    [HOST, WORK].into_iter().try_for_each(|namespace| cluster.namespace(namespace))?;
     let lease = format!("{HOST}/elected");
     let kubeconfig = rbac::grant(plane, dir, (HOST, ACCOUNT), &["plugins", "--lease", &lease])?;
 
@@ -358,13 +357,9 @@ fn end(host: &Host) -> Result<()> {
 }
 
 fn hosts_that_share_plugins_are_refused_nothing_and_need_every_right() -> Result<()> {
-    let audit = Audit::start(Server::Real)?;
-    let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
-    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
-    let dir = dir.path();
-    for namespace in [HOST, WORK] {
-        cluster.namespace(namespace)?;
-    }
+    let (audit, dir) = (Audit::start(Server::Real)?, folder()?);
+    let (plane, cluster, dir) = (audit.plane(), Cluster::of(audit.plane())?, dir.path());
+    [HOST, WORK].into_iter().try_for_each(|namespace| cluster.namespace(namespace))?;
     cluster.config_map(WORK, "written")?;
     add(dir, "writer", "probe", &writer("writer", "written"))?;
     let lease = format!("{HOST}/hosts");
@@ -433,10 +428,8 @@ fn component_in(kind: &str, namespace: &str, guest: &str) -> Result<(Value, Valu
 }
 
 fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -> Result<()> {
-    let audit = Audit::start(Server::Real)?;
-    let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
-    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
-    let dir = dir.path();
+    let (audit, dir) = (Audit::start(Server::Real)?, folder()?);
+    let (plane, cluster, dir) = (audit.plane(), Cluster::of(audit.plane())?, dir.path());
     for namespace in [HOST, TENANTS[0], TENANTS[1]] {
         cluster.namespace(namespace)?;
     }
@@ -506,16 +499,12 @@ fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -
 /// The host's account in the other cluster.
 const ELSEWHERE: &str = "elsewhere";
 
-/// Home and the other cluster are one server here, and two accounts: what either may do, and is asked of the server by it, is told
-/// apart as on two servers.
+/// Home and the other cluster are one server here, with an account for each. Permissions and requests of an account are those of
+/// its cluster, as on two servers.
 fn a_host_of_several_clusters_is_refused_nothing_in_each_and_needs_every_right() -> Result<()> {
-    let audit = Audit::start(Server::Real)?;
-    let (plane, cluster) = (audit.plane(), Cluster::of(audit.plane())?);
-    let dir = tempfile::Builder::new().prefix("rbac-").tempdir()?;
-    let dir = dir.path();
-    for namespace in [HOST, WORK] {
-        cluster.namespace(namespace)?;
-    }
+    let (audit, dir) = (Audit::start(Server::Real)?, folder()?);
+    let (plane, cluster, dir) = (audit.plane(), Cluster::of(audit.plane())?, dir.path());
+    [HOST, WORK].into_iter().try_for_each(|namespace| cluster.namespace(namespace))?;
     let targets = ["target-home", "target-east", "reached"];
     for name in targets {
         cluster.config_map(WORK, name)?;

@@ -37,7 +37,7 @@ pub(crate) struct Host {
     pub(crate) shares_plugins: bool,
     /// Whether its admin endpoints take tokens of the cluster.
     pub(crate) admin_tokens: bool,
-    /// Whether its Events are about its Pod, whose UID it is told; else they are about the namespace.
+    /// Whether the host records Events about its Pod, whose UID is in its environment. Otherwise they are about the Namespace.
     pub(crate) in_pod: bool,
 }
 

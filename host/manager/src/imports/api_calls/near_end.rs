@@ -11,8 +11,8 @@
 //! deletes of a collection; subresources other than `status` and `scale`, whose bodies may be anything; and
 //! server-side apply: its conflicts mean other managers, and it is merged with their changes on purpose.
 //!
-//! Called once a write is allowed and has room (`write_room.rs`), before it is handed over to the runtime that sends it: bodies are parsed on the guest's thread,
-//! inside the import, at the cost of the call's CPU budget.
+//! Called once a write is allowed and has room (`write_room.rs`), before it is handed over to the runtime that sends it: bodies
+//! are parsed on the guest's thread, inside the import, at the cost of the call's CPU budget.
 
 use std::collections::BTreeMap;
 

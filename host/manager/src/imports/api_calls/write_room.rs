@@ -58,7 +58,7 @@ mod tests {
         held.pop();
         assert!(room.enter(&large).now_or_never().is_some());
         held.clear();
-        // One that is larger than the room has all of it, and does not wait for ever.
+        // A body larger than the room takes all of it, instead of waiting without an end.
         let _all = room.enter(&of(MOST_BYTES + 1)).now_or_never().unwrap();
         assert!(room.enter(&of(0)).now_or_never().is_none());
     }

@@ -16,16 +16,20 @@ fn plugin() -> Arc<Plugin> {
 /// One fault of each of these keys.
 fn fault(plugin: &Plugin, keys: std::ops::Range<usize>) {
     for key in keys {
-        let key: ObjectKey = format!("ns/{key}").parse().unwrap();
-        plugin.record_faults(&Faults {
-            kind: CallKind::Reconcile,
-            generation: 1,
-            keys: &[key],
-            are_deleted: false,
-            any_answer: false,
-            error: "trap",
-        });
+        fault_of(plugin, &format!("ns/{key}"), "trap");
     }
+}
+
+/// A fault of this key with this error.
+fn fault_of(plugin: &Plugin, key: &str, error: &str) {
+    plugin.record_faults(&Faults {
+        kind: CallKind::Reconcile,
+        generation: 1,
+        keys: &[key.parse().unwrap()],
+        are_deleted: false,
+        any_answer: false,
+        error,
+    });
 }
 
 /// Waits for a permission to call, on a task of its own.
@@ -99,15 +103,7 @@ async fn a_load_that_was_cancelled_records_no_failure() {
 async fn errors_about_a_key_with_control_characters_command_no_terminal() {
     let plugin = plugin();
     let (hostile, shown) = ("ns/x\nforged\u{1b}[2J: trap", "ns/x\\nforged\\u{1b}[2J: trap");
-    let key: ObjectKey = "ns/x".parse().unwrap();
-    plugin.record_faults(&Faults {
-        kind: CallKind::Reconcile,
-        generation: 1,
-        keys: &[key],
-        are_deleted: false,
-        any_answer: false,
-        error: hostile,
-    });
+    fault_of(&plugin, "ns/x", hostile);
     plugin.record_host_condition(1, hostile);
     let status = plugin.status();
     assert_eq!((status.last_error.as_deref(), status.host_condition.as_deref()), (Some(shown), Some(shown)));

@@ -149,7 +149,7 @@ impl AdminAccess {
         if let Some(user) = self.remembered(&key) {
             return Ok(user);
         }
-        // Whoever sends made-up tokens does not keep those out that were allowed before.
+        // A client with made-up tokens cannot lock out tokens that were allowed before.
         let was_allowed = self.allowed.lock().contains_key(&key);
         if !was_allowed && !self.reviews.lock().take(std::time::Instant::now()) {
             let message = "too many tokens are sent; try again in a second".to_owned();

@@ -168,7 +168,7 @@ fn is_read(method: &Method) -> bool {
 struct Condition {
     status: StatusCode,
     word: &'static str,
-    /// What only some may know, with what stands in front of it; empty if there is nothing of the kind.
+    /// The details for callers with permission, with their separator in front; empty if the condition has none.
     details: String,
 }
 

@@ -52,7 +52,7 @@ mod tests {
                 assert!(!text.contains(word), "{word}");
             }
         }
-        // A host that is stopped answers nothing, and what the page shows of it must not look new for ever.
+        // A stopped process answers no request: each request needs a time limit, or the page goes on showing old data as new.
         assert_eq!(files[2].matches("fetch(").count(), 1, "requests are made in one place");
         assert!(files[2].contains("signal: AbortSignal.timeout(LONGEST_WAIT)"), "and each has an end");
         // What a policy without 'unsafe-inline' leaves out without a word.

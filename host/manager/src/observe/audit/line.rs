@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 /// Most bytes of a text that a plugin or a server chooses: the longest name that the API has.
 const LONGEST: usize = 253;
 /// Most bytes of a key: a namespace and such a name.
-const LONGEST_KEY: usize = 63 + 1 + LONGEST;
+const LONGEST_AUDITED_KEY: usize = 63 + 1 + LONGEST;
 
 /// When a write began.
 #[derive(Debug, Clone, Copy)]
@@ -166,7 +166,7 @@ impl AuditLine {
             time: began.time,
             plugin,
             generation,
-            key: write.key.map(|key| clip_at(key.as_str(), LONGEST_KEY)),
+            key: write.key.map(|key| clip_at(key.as_str(), LONGEST_AUDITED_KEY)),
             call: Some(write.call).filter(|call| *call > 0),
             cluster: some(write.cluster),
             verb: write.verb,
