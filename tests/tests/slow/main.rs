@@ -19,6 +19,7 @@ mod rolling_upgrade;
 mod server_faults;
 mod service_accounts;
 mod shards;
+mod shared_plugin_objects;
 mod storm;
 mod systemd;
 mod traces;

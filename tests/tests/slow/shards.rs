@@ -1,6 +1,7 @@
 //! Hosts with `--shards`: they share plugins, hand them over, and never both work on one; beside hosts without shards as well.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -29,16 +30,16 @@ pilothouse_tests::on_the_real_server!(
 );
 
 /// Lease duration, renew deadline and retry period.
-type Times = [u64; 3];
+pub(crate) type Times = [u64; 3];
 
 const SHORT: Times = [12, 8, 2];
 /// So long that no lease ends within a test: what moves was given up.
-const LONG: Times = [3600, 1800, 20];
-const SHARDS: usize = 16;
+pub(crate) const LONG: Times = [3600, 1800, 20];
+pub(crate) const SHARDS: usize = 16;
 /// Plugins that each host must have before a test goes on.
-const SOME: usize = 3;
+pub(crate) const SOME: usize = 3;
 
-fn args(namespace: &str, [lease, renew, retry]: Times, shards: bool) -> Vec<String> {
+pub(crate) fn args(namespace: &str, [lease, renew, retry]: Times, shards: bool) -> Vec<String> {
     let mut args = vec![
         "--leader-elect".to_owned(),
         format!("--lease={namespace}/hosts"),
@@ -114,7 +115,7 @@ fn held(host: &Host) -> Result<u64> {
     election(host)?["shards"]["held"].as_u64().context("no shards")
 }
 
-fn wait_held(host: &Host, shards: usize) -> Result<()> {
+pub(crate) fn wait_held(host: &Host, shards: usize) -> Result<()> {
     host.wait_for(&format!("the host to have {shards} shards"), SOON, || match held(host)? {
         held if held == shards as u64 => Ok(true),
         held => bail!("{held}"),
@@ -122,7 +123,7 @@ fn wait_held(host: &Host, shards: usize) -> Result<()> {
 }
 
 /// The plugins whose shards a host has, as it says itself.
-fn of_host(host: &Host) -> Result<Vec<String>> {
+pub(crate) fn of_host(host: &Host) -> Result<Vec<String>> {
     let own = election(host)?["identity"].clone();
     let plugins = host.plugins()?["plugins"].as_array().cloned().unwrap_or_default();
     let own = plugins.iter().filter(|plugin| plugin["holder"] == own);
@@ -263,16 +264,22 @@ fn namespace(number: usize) -> String {
     format!("{NAMESPACE}-{number}")
 }
 
+/// A kubeconfig for a host that is a user of its own, through a proxy of its own.
+pub(crate) fn kubeconfig_of(plane: &ControlPlane, proxy: &Proxy, user: &str) -> Result<PathBuf> {
+    let kubeconfig = plane.kubeconfig_via(proxy)?;
+    let text = std::fs::read_to_string(&kubeconfig)?;
+    let certificate = "    client-certificate-data:";
+    ensure!(text.contains(certificate), "the kubeconfig has another form");
+    let acts = format!("    as: {user}\n    as-groups: [system:masters]\n{certificate}");
+    std::fs::write(&kubeconfig, text.replace(certificate, &acts))?;
+    Ok(kubeconfig)
+}
+
 impl Member {
     fn new(plane: &ControlPlane, number: usize) -> Result<Member> {
         let proxy = Proxy::start(plane.address())?;
         let user = format!("host-{number}");
-        let kubeconfig = plane.kubeconfig_via(&proxy)?;
-        let text = std::fs::read_to_string(&kubeconfig)?;
-        let certificate = "    client-certificate-data:";
-        ensure!(text.contains(certificate), "the kubeconfig has another form");
-        let acts = format!("    as: {user}\n    as-groups: [system:masters]\n{certificate}");
-        std::fs::write(&kubeconfig, text.replace(certificate, &acts))?;
+        let kubeconfig = kubeconfig_of(plane, &proxy, &user)?;
         let options = HostOptions { args: args(NAMESPACE, SHORT, true), ..HostOptions::new(&kubeconfig) };
         let mut member = Member { user, proxy, options, host: None, stopped: false };
         member.start()?;
@@ -398,7 +405,7 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
         .collect::<Result<BTreeMap<_, _>>>()?;
     let users: Vec<&str> = members.iter().map(|member| member.user.as_str()).collect();
     let shared = KeyShards::new(SHARED, SHARDS);
-    let shard_of = |plugin: &str, object: &ObjectRef| match plugin {
+    let shard_of = |plugin: Option<&str>, object: &ObjectRef| match plugin? {
         // Events are written while a host has any shard.
         SHARED => (object.resource != "events").then(|| shared.of(Some(&object.namespace))),
         counter => shards.get(counter).copied(),
@@ -406,7 +413,7 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
     let seen = writes_in_terms(&audit.events()?, shard_of, &users)?;
     eprintln!("{seen:?}; {refused} writes were not sent by the hosts that live");
     ensure!(seen.claims > 2 * SHARDS && seen.writes > 100, "nothing happened: {seen:?}");
-    ensure!(seen.sharers.len() > 1, "the keys of one plugin were not shared: {seen:?}");
+    ensure!(seen.writers_for(SHARED) > 1, "the keys of one plugin were not shared: {seen:?}");
     for what in ["killed", "told to end", "stopped", "cut off"] {
         ensure!(troubles.contains_key(what), "nobody was {what}: {troubles:?}");
     }
@@ -416,19 +423,25 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
 
 /// What the API server has seen.
 #[derive(Debug, Default)]
-struct Seen {
-    claims: usize,
-    writes: usize,
-    /// The hosts that wrote for the plugin whose keys they share.
-    sharers: BTreeSet<String>,
-    late: Vec<String>,
+pub(crate) struct Seen {
+    pub(crate) claims: usize,
+    pub(crate) writes: usize,
+    /// For which plugin which host wrote; the kind of the object in place of the plugin, if the host wrote for itself.
+    writers: BTreeSet<(String, String)>,
+    pub(crate) late: Vec<String>,
 }
 
-/// Goes through the server's record in its order: a write of a plugin that arrives while another host has the shard of its object
-/// is late.
-fn writes_in_terms(
+impl Seen {
+    /// How many hosts wrote for a plugin, or objects of a kind for themselves.
+    pub(crate) fn writers_for(&self, what: &str) -> usize {
+        self.writers.iter().filter(|(written, _)| written == what).count()
+    }
+}
+
+/// Goes through the server's record in its order: a write that arrives while another host has the shard of its object is late.
+pub(crate) fn writes_in_terms(
     events: &[audit::Event],
-    shard_of: impl Fn(&str, &ObjectRef) -> Option<usize>,
+    shard_of: impl Fn(Option<&str>, &ObjectRef) -> Option<usize>,
     users: &[&str],
 ) -> Result<Seen> {
     let acting = |event: &audit::Event| Some(event.impersonated_user.as_ref()?.username.clone());
@@ -456,14 +469,12 @@ fn writes_in_terms(
             }
         }
         let plugin = event.user_agent.rsplit_once(" (").and_then(|(_, name)| name.strip_suffix(')'));
-        let Some(shard) = plugin.and_then(|plugin| shard_of(plugin, object)) else { continue };
+        let Some(shard) = shard_of(plugin, object) else { continue };
         if event.stage == "RequestReceived"
             && ["create", "update", "patch", "delete"].contains(&event.verb.as_str())
         {
             seen.writes += 1;
-            if plugin == Some(SHARED) {
-                seen.sharers.insert(user.to_owned());
-            }
+            seen.writers.insert((plugin.unwrap_or(&object.resource).to_owned(), user.to_owned()));
             if let Some(holder) = holders.get(&shard).filter(|holder| *holder != user) {
                 seen.late.push(format!("{user} while {holder} has shard {shard}: {event:?}"));
             }

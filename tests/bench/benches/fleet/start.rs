@@ -33,7 +33,7 @@ const PEAK: f64 = 230.0;
 const NAMESPACE: &str = "fleet-start";
 
 /// Variables of a pod of the real server, which make most of its size.
-const VARIABLES: usize = 20;
+const VARIABLES: usize = 48;
 
 /// Starts hosts on the replay server and on the real kube-apiserver, with so many pods.
 pub(crate) fn measure(report: &mut Report, pods: usize) -> anyhow::Result<()> {
