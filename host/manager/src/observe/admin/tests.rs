@@ -357,21 +357,38 @@ async fn connections_are_bounded_in_number_and_time() {
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(10) && took < Duration::from_secs(60), "{took:?}");
     assert_eq!(ask(address, "GET /livez", "").await.unwrap().0, 200);
-    // One that goes on asking is told to connect again.
+    // After its answer a connection is closed, though the client would keep it.
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let mut asked = 0;
-    loop {
-        let sent = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await;
-        let mut answer = [0; 4096];
-        let read = stream.read(&mut answer).await;
-        if sent.is_err() || !matches!(read, Ok(1..)) {
-            break;
+    stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
+}
+
+/// On the paused clock time passes when nothing happens.
+#[tokio::test(start_paused = true)]
+async fn connections_that_say_nothing_or_half_a_request_keep_nobody_from_being_answered() {
+    let host = Host::new().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let health = serve_connections(listener, Arc::new(Health(host.manager.clone())));
+    let _serving = AbortOnDropHandle::new(tokio::spawn(health));
+    let mut silent = Vec::new();
+    for number in 0..500 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        if number % 2 == 0 {
+            stream.write_all(b"GET /livez HT").await.unwrap();
         }
-        asked += 1;
-        assert!(asked < 100);
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        silent.push(stream);
     }
-    assert!((5..=14).contains(&asked), "{asked}");
+    let began = tokio::time::Instant::now();
+    assert_eq!(ask(address, "GET /livez", "").await.unwrap().0, 200);
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(1), "a probe would have ended: {took:?}");
+    // The last ones had no need to go: they have their whole time.
+    let mut rest = Vec::new();
+    let _ = silent.pop().unwrap().read_to_end(&mut rest).await;
+    assert!(began.elapsed() >= Duration::from_secs(9), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
