@@ -3,6 +3,7 @@
 //! the languages' registries, and an interpreter takes the host some twenty seconds to compile.
 
 use std::fs;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -18,6 +19,9 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// A component with an interpreter in it is compiled in minutes by a development build, beside other tests.
 const COMPILED: Duration = Duration::from_secs(900);
+/// Held while a component is compiled. Several interpreters at once would take longer than the host lets a compilation take; the
+/// second test of a language finds the machine code in the cache that hosts of tests share.
+static COMPILING: Mutex<()> = Mutex::new(());
 /// What the plugin's manifest names it.
 const PLUGIN: &str = "key-counter";
 const LABEL: &str = "key-counter.example.com/count";
@@ -73,10 +77,12 @@ fn counts(server: Server, language: Language) -> Result<()> {
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
     let manifest = fs::read_to_string(languages::folder().join("key-counter.yaml"))?
         .replace("[\"*\"]", &format!("[{namespace}]"));
+    let compiling = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
     host.install(PLUGIN, &component, Some(&manifest))?;
     host.wait_for(&format!("{language}: the plugin to be compiled"), COMPILED, || {
         plugins::status(&host, PLUGIN).map(|status| status.state == "running")
     })?;
+    drop(compiling);
     let wait_for = |name: &str, keys: &str| {
         host.wait_for(&format!("{language}: {name} with {keys} keys"), SOON, || {
             match annotation(&cluster, &namespace, name)? {

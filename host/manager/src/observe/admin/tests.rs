@@ -16,6 +16,7 @@ use pilothouse_client::{Client, ClientOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::*;
@@ -389,6 +390,47 @@ async fn connections_that_say_nothing_or_half_a_request_keep_nobody_from_being_a
     let mut rest = Vec::new();
     let _ = silent.pop().unwrap().read_to_end(&mut rest).await;
     assert!(began.elapsed() >= Duration::from_secs(9), "{:?}", began.elapsed());
+}
+
+/// Answers when it is told to.
+struct Told {
+    asked: Semaphore,
+    told: Semaphore,
+}
+
+impl super::connections::Answering for Told {
+    fn answer(
+        self: Arc<Self>,
+        _request: Request<Incoming>,
+    ) -> futures_util::future::BoxFuture<'static, Response<Full<Bytes>>> {
+        Box::pin(async move {
+            self.asked.add_permits(1);
+            let _told = self.told.acquire().await;
+            Response::default()
+        })
+    }
+}
+
+#[tokio::test]
+async fn silent_connections_end_none_that_is_being_answered() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let told = Arc::new(Told { asked: Semaphore::new(0), told: Semaphore::new(0) });
+    let _serving = AbortOnDropHandle::new(tokio::spawn(serve_connections(listener, Arc::clone(&told))));
+    let mut asking = TcpStream::connect(address).await.unwrap();
+    asking.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let _asked = told.asked.acquire().await.unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+    }
+    let mut rest = Vec::new();
+    // The oldest of them had to go.
+    let _ = silent[0].read_to_end(&mut rest).await;
+    told.told.add_permits(1);
+    let mut answer = String::new();
+    asking.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 #[tokio::test]
