@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// The labels that the series of a target have, by deploy/monitoring.
 const OF_TARGET: [&str; 3] = ["job", "namespace", "pod"];
 
-/// The series of a host that leads, with a plugin that faulted, and those of a host that shares plugins.
+/// The series of a host that leads, with a plugin that faulted, and those of a host of two clusters that shares plugins.
 fn exported() -> Result<[Metrics; 2]> {
     let plane = ControlPlane::shared(Server::Development)?;
     let mut options = HostOptions::new(plane.kubeconfig());
@@ -36,8 +36,11 @@ fn exported() -> Result<[Metrics; 2]> {
         let metrics = stage.host.metrics()?;
         anyhow::Ok(metrics.sum("pilothouse_guest_faults_total", &[]).map(|_| metrics))
     })?;
-    let args =
-        ["--leader-elect", "--shards=1", "--lease", "install-metrics/shards"].map(str::to_owned).into();
+    // With another cluster, whose series it has.
+    let kubeconfig = plane.kubeconfig().display().to_string();
+    let elsewhere = ["--clusters", "east=pilothouse-dev", "--clusters-kubeconfig", kubeconfig.as_str()];
+    let shards = ["--leader-elect", "--shards=1", "--lease", "install-metrics/shards"];
+    let args = [shards, elsewhere].concat().into_iter().map(str::to_owned).collect();
     let sharing = Host::start(HostOptions { args, ..HostOptions::new(plane.kubeconfig()) })?.metrics()?;
     Ok([leading, sharing])
 }

@@ -200,6 +200,19 @@ fn values_of_the_page() -> Result<()> {
     ensure!(has(&container["volumeMounts"], &mount), "{container}");
     let volume = json!({"name": "certificates", "configMap": {"name": "certificates"}});
     ensure!(has(&pod["volumes"], &volume), "{pod}");
+    let beside = json!({"name": "proxy", "image": "registry.example/proxy:1"});
+    let before =
+        json!({"name": "collector", "image": "registry.example/collector:1", "restartPolicy": "Always"});
+    let more = ["--set-json", &format!("extraContainers=[{beside}]")].map(str::to_owned);
+    let more_before = ["--set-json", &format!("extraInitContainers=[{before}]")].map(str::to_owned);
+    let more: Vec<&str> = more.iter().chain(&more_before).map(String::as_str).collect();
+    let with_containers = rendered(&overlay, "deployment", &more)?;
+    let of_pod = &with_containers["spec"]["template"]["spec"];
+    ensure!(of_pod["containers"][0]["name"] == "pilothouse" && of_pod["containers"][1] == beside, "{of_pod}");
+    ensure!(of_pod["initContainers"] == json!([before]), "{of_pod}");
+    ensure!(
+        pod.get("initContainers").is_none() && pod["containers"].as_array().is_some_and(|all| all.len() == 1)
+    );
     // The cluster chooses the user, and what is not added stays.
     ensure!(pod["securityContext"].get("runAsUser").is_none(), "{pod}");
     ensure!(pod["securityContext"]["runAsNonRoot"] == true, "{pod}");

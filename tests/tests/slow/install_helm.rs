@@ -186,10 +186,12 @@ fn a_release_that_could_not_work_is_refused_with_a_remedy() -> Result<()> {
 fn refused_releases() -> Result<()> {
     let overlay = Overlay::new()?;
     overlay.write_rbac(&[])?;
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["--set", "image.repository="], "image.repository is not set"),
         (&["--set", "plugins.volume=null"], "plugins.volume is not set"),
         (&["--set", "plugins.volume.image.reference=a"], TWO_SOURCES),
+        // All namespaces have no form in `pilothouse rbac`.
+        (&["--set", "plugins.fromCluster={*}"], "fromCluster"),
         (&["--set", "clusters.secret=clusters"], "clusters.names is empty"),
         (&["--set", "clusters.names={east}"], "clusters.secret is not set"),
         (&["--set", "serviceAccount=other"], "--service-account other > rbac.yaml"),
