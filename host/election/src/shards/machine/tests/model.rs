@@ -18,6 +18,7 @@ const CALM: Duration = Duration::from_secs(60);
 enum Trouble {
     Kill(usize),
     Leave(usize),
+    /// The process is stopped, or its machine suspended: for the host its clock jumps by so many milliseconds when it goes on.
     Pause(usize, u64),
     Cut(usize, u64),
     Start,
