@@ -139,7 +139,10 @@ for device in null zero full random urandom; do
 done
 mount --bind "$folder" "$root$folder"
 mount -o remount,bind,ro "$root"
-exec chroot --userspec="$user" "$root" "$entrypoint" "$@"
+# The shell stays, as process 1: the kernel would forget whom it has to end with `--kill-child` once that has another user.
+status=0
+chroot --userspec="$user" "$root" "$entrypoint" "$@" || status=$?
+exit "$status"
 "#;
 
 /// Writes a program into `folder` that runs the entrypoint of an image in its root file system, as in a Pod: read-only, with
