@@ -96,4 +96,8 @@ impl ListerWatcher for ClientListerWatcher {
     fn supports_watch_list(&self) -> bool {
         true
     }
+
+    fn is_served(&self) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move { self.client.discovery().is_served(&self.resource).await })
+    }
 }

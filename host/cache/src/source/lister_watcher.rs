@@ -26,6 +26,12 @@ pub trait ListerWatcher: Send + Sync {
     fn supports_watch_list(&self) -> bool {
         false
     }
+
+    /// Whether the server's discovery, read anew, has the resource. `Ok(false)` alone confirms that it is gone: then the
+    /// reflector removes its objects. A source that has no discovery never says so.
+    fn is_served(&self) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async { Ok(true) })
+    }
 }
 
 /// A source made of two closures: the list gives all items of a page at once.

@@ -193,4 +193,8 @@ impl ListerWatcher for Arc<ProjectedSource> {
     fn supports_watch_list(&self) -> bool {
         self.server.supports_watch_list()
     }
+
+    fn is_served(&self) -> BoxFuture<'_, Result<bool>> {
+        self.server.is_served()
+    }
 }

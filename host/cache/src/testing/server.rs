@@ -81,6 +81,8 @@ struct State {
     /// Whether sources serve streaming lists, and whether these have an end.
     watch_lists: Option<bool>,
     continued: HashMap<String, (u64, Vec<Object>)>,
+    /// What discovery answers; by default that the resource is served.
+    served: Option<Result<bool>>,
 }
 
 struct Watcher {
@@ -238,6 +240,11 @@ impl FakeControllerSource {
         if refused {
             self.break_watches(&errors::connection_reset());
         }
+    }
+
+    /// What discovery answers to whether the resource is served.
+    pub fn set_served(&self, answer: Result<bool>) {
+        self.state.lock().served = Some(answer);
     }
 
     /// The next lists (or pages) fail with these.
@@ -500,6 +507,11 @@ impl ListerWatcher for Source {
 
     fn supports_watch_list(&self) -> bool {
         self.server.state.lock().watch_lists.is_some()
+    }
+
+    fn is_served(&self) -> BoxFuture<'_, Result<bool>> {
+        let answer = self.server.state.lock().served.clone();
+        Box::pin(async move { answer.unwrap_or(Ok(true)) })
     }
 }
 

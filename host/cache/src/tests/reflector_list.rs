@@ -280,6 +280,37 @@ async fn a_kind_that_is_not_served_is_waited_for_and_starts_when_it_appears() {
     running.stop().await;
 }
 
+/// Lists are answered 404, as by a proxy without a route, for ten minutes: how many of three objects are left.
+async fn objects_after_ten_minutes_of_404(discovery: pilothouse_client::Result<bool>) -> usize {
+    let server = server();
+    objects(&server, 3);
+    let running = Running::on(&server);
+    soon(running.informer.wait_synced()).await;
+    let page = errors::status(404, "", "the server responded 404 Not Found: <html>no such route</html>");
+    server.set_served(discovery);
+    server.fail_lists((0..1000).map(|_| page.clone()));
+    relist(&server, 1).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(running.informer.status().reflector.last_error.unwrap().is_not_found());
+    let left = running.informer.indexer().len();
+    running.stop().await;
+    left
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_404_of_any_length_removes_no_object_while_discovery_does_not_confirm_it() {
+    assert_eq!(objects_after_ten_minutes_of_404(Ok(true)).await, 3);
+    let page = errors::status(404, "", "the server responded 404 Not Found: <html>no such route</html>");
+    assert_eq!(objects_after_ten_minutes_of_404(Err(page)).await, 3);
+    assert_eq!(objects_after_ten_minutes_of_404(Err(errors::forbidden())).await, 3);
+    assert_eq!(objects_after_ten_minutes_of_404(Err(errors::connection_reset())).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_discovery_no_longer_has_loses_its_objects() {
+    assert_eq!(objects_after_ten_minutes_of_404(Ok(false)).await, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_missing_permission_shows_in_the_status_and_is_tried_again() {
     let server = server();

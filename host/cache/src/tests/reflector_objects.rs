@@ -128,6 +128,7 @@ async fn the_objects_of_a_kind_that_was_removed_go_when_that_has_lasted_and_come
         assert_eq!(running.informer.indexer().len(), 1);
         sleep(Duration::from_secs(60)).await;
         let gone = Instant::now();
+        server.set_served(Ok(false));
         server.fail_lists((0..8).map(|_| errors::not_found()));
         server.fail_watches((0..8).map(|_| errors::not_found()));
         server.break_watches(&errors::internal());

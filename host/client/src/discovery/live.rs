@@ -81,6 +81,34 @@ impl DiscoveryClient {
         Ok(self.list(&place).await?.fold(&place))
     }
 
+    /// Whether the server has a resource: by the list of its group version, or where that is 404 by the list of groups.
+    ///
+    /// # Errors
+    /// When no discovery document decides it. A 404 alone confirms nothing, since a proxy answers it too; nor does an
+    /// answer that is not of this group version, or a list without any group.
+    pub async fn is_served(&self, resource: &ApiResource) -> Result<bool> {
+        let place = GroupVersion::new(&resource.gvk.group, &resource.gvk.version);
+        let call = Call::new(Method::GET, Target::group_version(&place.group, &place.version)?);
+        let not_found = match self.document::<ResourceList>(&call).await {
+            Ok(list) if list.is_of(&place) => {
+                return Ok(list.fold(&place).iter().any(|served| served.plural == resource.plural));
+            }
+            Ok(_) => {
+                return Err(protocol(
+                    self.client.doing(&call),
+                    &format!("no list of the resources of {place}"),
+                ));
+            }
+            Err(error) if error.is_not_found() && !place.group.is_empty() => error,
+            Err(error) => return Err(error),
+        };
+        let groups =
+            self.part(RootPath::Named, None).await?.map(|answered| answered.groups).unwrap_or_default();
+        let has_version =
+            |group: &ApiGroup| group.name == place.group && group.versions.contains(&place.version);
+        if groups.is_empty() || groups.iter().any(has_version) { Err(not_found) } else { Ok(false) }
+    }
+
     /// All groups and the resources of all their versions: two requests, or one per group version from servers
     /// that do not know the aggregated form.
     ///

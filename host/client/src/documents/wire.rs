@@ -116,6 +116,11 @@ struct Resource {
 impl ResourceList {
     const KIND: &'static str = "APIResourceList";
 
+    /// Whether it says that it is the list of this group version's resources: a file or a proxy may hold anything.
+    pub(crate) fn is_of(&self, group_version: &GroupVersion) -> bool {
+        self.kind == Self::KIND && self.group_version == group_version.to_string()
+    }
+
     /// The same list as of this group version, which not all servers repeat.
     pub(crate) fn named(mut self, group_version: &GroupVersion) -> Self {
         self.group_version = group_version.to_string();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_client::{Identity, Impersonation, PartialResource, RateLimit};
+use pilothouse_client::{ApiResource, Identity, Impersonation, PartialResource, RateLimit};
 use pilothouse_object::Gvk;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -212,4 +212,55 @@ async fn a_document_that_is_none_is_told_so() {
     let server = Server::always(200, "<html>welcome</html>").await;
     let error = client(&server).await.discover(&Gvk::new("", "v1", "Pod")).await.unwrap_err();
     assert!(error.to_string().contains("/api/v1: unexpected response"), "{error}");
+}
+
+#[tokio::test]
+async fn a_resource_is_gone_only_when_a_discovery_document_says_so() {
+    const WIDGETS: &str = r#"{"kind":"APIResourceList","groupVersion":"example.dev/v1","resources":[
+        {"name":"widgets","namespaced":true,"kind":"Widget","verbs":["list"]}]}"#;
+    const OTHERS: &str = r#"{"kind":"APIResourceList","groupVersion":"example.dev/v1","resources":[]}"#;
+    const OTHER_PLACE: &str = r#"{"kind":"APIResourceList","groupVersion":"example.dev/v2","resources":[]}"#;
+    let groups = |name: &str, version: &str| {
+        format!(
+            r#"{{"kind":"APIGroupList","groups":[{{"name":"{name}","versions":[
+                {{"groupVersion":"{name}/{version}","version":"{version}"}}]}}]}}"#
+        )
+    };
+    let page = || Reply::new(404, "<html>no such route</html>");
+    let missing = || Reply::new(404, "404 page not found");
+    let list = |body: &'static str| move || Reply::json(body);
+    type Answer = Box<dyn Fn() -> Reply + Send + Sync>;
+    let root = |name: &str, version: &str| -> Answer {
+        let body = groups(name, version);
+        Box::new(move || Reply::json(body.clone()))
+    };
+    // What the group version answers, what `/apis` answers, and whether the resource is served; nothing when it is not known.
+    let cases: Vec<(Answer, Answer, Option<bool>)> = vec![
+        (Box::new(list(WIDGETS)), Box::new(page), Some(true)),
+        (Box::new(list(OTHERS)), Box::new(page), Some(false)),
+        (Box::new(missing), root("apps", "v1"), Some(false)),
+        (Box::new(missing), root("example.dev", "v2"), Some(false)),
+        (Box::new(missing), root("example.dev", "v1"), None),
+        (Box::new(page), Box::new(page), None),
+        (Box::new(list("{}")), Box::new(page), None),
+        (Box::new(list(OTHER_PLACE)), Box::new(page), None),
+        (Box::new(missing), Box::new(list(r#"{"kind":"APIGroupList","groups":[]}"#)), None),
+        (Box::new(missing), Box::new(list("{}")), None),
+        (Box::new(|| Reply::new(403, failure(403, "Forbidden", "no"))), root("apps", "v1"), None),
+        (Box::new(|| Reply::new(503, failure(503, "ServiceUnavailable", "no"))), root("apps", "v1"), None),
+    ];
+    let widgets = ApiResource::new(Gvk::new("example.dev", "v1", "Widget"), "widgets", true);
+    for (number, (version, root, expected)) in cases.into_iter().enumerate() {
+        let server = Server::start(move |seen| if seen.path() == "/apis" { root() } else { version() }).await;
+        let answer = client(&server).await.discovery().is_served(&widgets).await;
+        assert_eq!(answer.as_ref().ok().copied(), expected, "case {number}: {answer:?}");
+    }
+    // The core group is never gone as a whole.
+    let server =
+        Server::start(
+            move |seen| if seen.path() == "/apis" { Reply::json(groups("apps", "v1")) } else { missing() },
+        )
+        .await;
+    let pods = ApiResource::new(Gvk::new("", "v1", "Pod"), "pods", true);
+    assert!(client(&server).await.discovery().is_served(&pods).await.unwrap_err().is_not_found());
 }

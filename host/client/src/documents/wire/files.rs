@@ -42,11 +42,6 @@ impl Group {
 }
 
 impl ResourceList {
-    /// Whether it is a list of this group version's resources, as a cache must ask of a file.
-    pub(crate) fn is_of(&self, group_version: &GroupVersion) -> bool {
-        self.kind == Self::KIND && self.group_version == group_version.to_string()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.resources.is_empty()
     }
