@@ -13,16 +13,53 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_cache::{Cursor, Indexer};
 use pilothouse_plugin::WatchSpec;
+use tokio::time::Instant;
 
 use crate::dispatch::mapper::Mapper;
 use crate::dispatch::reasons::Reasons;
 
 /// Objects that are mapped at once: less than a millisecond, and enough keys for many calls.
 pub(crate) const PORTION: usize = 200;
+
+/// Ready keys below which keys of cached objects are added.
+const FEW_READY: usize = 100;
+/// How often a worker counts the ready keys: in keys that it took, and in time, since a call may take long.
+const COUNT_EVERY: usize = 32;
+const COUNT_AFTER: Duration = Duration::from_millis(100);
+/// After so many keys a worker adds some of cached objects even though many are ready.
+const FEED_ANYWAY: usize = 1024;
+
+/// When a worker that takes a key adds keys of cached objects first.
+pub(crate) struct FeedPace {
+    taken: usize,
+    counted: Instant,
+}
+
+impl Default for FeedPace {
+    fn default() -> Self {
+        Self { taken: 0, counted: Instant::now() }
+    }
+}
+
+impl FeedPace {
+    /// Whether to add some before the key that is taken now; `ready` counts the ready keys.
+    pub(crate) fn is_due(&mut self, ready: impl FnOnce() -> usize) -> bool {
+        self.taken += 1;
+        if self.taken.is_multiple_of(FEED_ANYWAY) {
+            return true;
+        }
+        if !self.taken.is_multiple_of(COUNT_EVERY) && self.counted.elapsed() < COUNT_AFTER {
+            return false;
+        }
+        self.counted = Instant::now();
+        ready() < FEW_READY
+    }
+}
 
 /// What is left to add for one watch.
 pub(crate) struct BackfillPart {

@@ -34,6 +34,7 @@ use tokio::time::Instant;
 pub(crate) use self::outcome::{log_fault, record_event_fault};
 pub(crate) use self::parts::SharedBatchSize;
 pub(crate) use self::take::{drop_all_keys, drop_keys_of_others};
+use crate::dispatch::backfill::FeedPace;
 use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::reasons::Reasons;
 use crate::lifecycle::plugin::Plugin;
@@ -63,9 +64,9 @@ async fn work(plugin: &Arc<Plugin>, counted: &mut Counted<'_>) {
     plugin.quarantine_over(CallKind::Reconcile, || warm.release()).await;
     counted.start();
     let mut size = plugin.batch_size().get();
-    let mut count = 0;
+    let mut pace = FeedPace::default();
     while !plugin.workers().is_surplus()
-        && let Some(item) = plugin.take_key(&mut count).await
+        && let Some(item) = plugin.take_key(&mut pace).await
     {
         let Some(taken) = take::take(plugin, item, size, &mut warm).await else { break };
         let ended = round::run(plugin, taken, &mut warm, &mut size).await;

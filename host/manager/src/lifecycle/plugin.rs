@@ -30,7 +30,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) use self::hooks::PanicReport;
 use self::hooks::{WorkerHook, panic_report};
 
-use crate::dispatch::backfill::{Backfill, PORTION};
+use crate::dispatch::backfill::{Backfill, FeedPace, PORTION};
 use crate::dispatch::guest_state::GuestState;
 use crate::dispatch::instance_pool::{InstancePool, Tenant};
 use crate::dispatch::leadership_gate::LeadershipGate;
@@ -81,12 +81,6 @@ pub(crate) struct HostContext {
     /// Makes spans of sampled calls.
     pub(crate) traces: Option<Traces>,
 }
-
-/// Ready keys below which keys of cached objects are added; how often a worker counts the ready ones; and after how many keys
-/// it adds some even so.
-const FEW_READY: usize = 100;
-const FEED_EVERY: usize = 32;
-const FEED_ANYWAY: usize = 1024;
 
 /// The parts of a plugin that survive a reload.
 pub(crate) struct Plugin {
@@ -446,14 +440,18 @@ impl Plugin {
         }
     }
 
+    /// Starts another worker of a plugin if it may have one more and there is work for it: a ready key, or objects whose keys
+    /// are to be added. A key that is always ready would keep the workers that there are from these objects.
+    pub(crate) fn start_another_worker(self: &Arc<Self>) {
+        if self.workers.has_room() && (self.backfill.is_pending() || !self.queue.is_empty()) {
+            self.start_worker();
+        }
+    }
+
     /// Takes a key. When few keys are ready, adds keys of objects that were cached before; and at times in any case, since
-    /// other keys may never become few. `taken` counts the keys of this worker.
-    pub(crate) async fn take_key(&self, taken: &mut usize) -> Option<Item<ObjectKey, Reasons>> {
-        *taken += 1;
-        if self.backfill.is_pending()
-            && (taken.is_multiple_of(FEED_ANYWAY)
-                || taken.is_multiple_of(FEED_EVERY) && self.queue.len() < FEW_READY)
-        {
+    /// other keys may never become few.
+    pub(crate) async fn take_key(&self, pace: &mut FeedPace) -> Option<Item<ObjectKey, Reasons>> {
+        if self.backfill.is_pending() && pace.is_due(|| self.queue.len()) {
             self.feed_queue();
         }
         loop {

@@ -85,6 +85,41 @@ async fn a_key_that_comes_again_and_again_does_not_hold_up_a_list() {
     test.plugin.ended().await;
 }
 
+/// The longest that an object of the first list waits for its call, while a key that comes each second has calls of five.
+async fn longest_wait_beside_a_schedule(concurrent: u32) -> Duration {
+    let test = TestPlugin::new().await;
+    create_all(&test, 10);
+    let description = json!({
+        "watches": [{"version": "v1", "kind": "ConfigMap"}],
+        "maxConcurrentReconciles": concurrent,
+        "schedules": [{"every": "1s", "key": "ns/tick"}],
+    });
+    let (component, mut calls) = FakeComponent::new("sha256:a", World::Reconciler, description);
+    let component = component.script(|call| async move {
+        if call.keys == ["ns/tick"] {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        done(&call)
+    });
+    test.add("ns/tick");
+    let began = tokio::time::Instant::now();
+    test.run(component).await;
+    let mut left = 10;
+    while left > 0 {
+        left -= usize::from(calls.next_keys().await != ["ns/tick"]);
+    }
+    let waited = began.elapsed();
+    test.plugin.retire();
+    test.plugin.ended().await;
+    waited
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_objects_of_the_first_list_are_called_at_once_while_a_worker_is_free() {
+    let waited = longest_wait_beside_a_schedule(16).await;
+    assert!(waited < Duration::from_secs(1), "{waited:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reload_that_keeps_the_queue_goes_on_with_the_list_of_the_generation_before() {
     let test = TestPlugin::new().await;

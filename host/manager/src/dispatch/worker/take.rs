@@ -140,8 +140,8 @@ pub(super) async fn take<'a>(
         generation = current;
     }
     if generation.max_concurrent > 1 {
-        // For keys that came together with these.
-        plugin.start_worker_if_ready();
+        // For keys that came together with these, and for those of the first list.
+        plugin.start_another_worker();
     }
     let Some(generation) = read_own_writes(plugin, generation).await else {
         keys.leave();
