@@ -15,6 +15,7 @@ use crate::code::{Code, CodeTable};
 use crate::compile::lanes::Lanes;
 use crate::compile::{Compiler, check_header};
 use crate::error::{EngineError, LoadError};
+use crate::guest_memory::GuestMemory;
 use crate::state::StoreState;
 use crate::wasi;
 
@@ -56,6 +57,7 @@ pub(crate) struct EngineInner {
     pub(crate) codes: CodeTable,
     compiler: Compiler,
     lanes: Lanes,
+    pub(crate) memory: Arc<GuestMemory>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -130,7 +132,14 @@ impl Engine {
         start_ticker(&wasmtime)?;
         let compiler = options.compiler;
         let (codes, lanes) = (CodeTable::default(), Lanes::new());
-        Ok(Self(Arc::new(EngineInner { wasmtime, linker, cache, codes, compiler, lanes })))
+        let memory = Arc::default();
+        Ok(Self(Arc::new(EngineInner { wasmtime, linker, cache, codes, compiler, lanes, memory })))
+    }
+
+    /// The account of the memory of all instances.
+    #[must_use]
+    pub fn guest_memory(&self) -> &Arc<GuestMemory> {
+        &self.0.memory
     }
 
     /// Prepares a component: compiles it or finds it in the compile cache, maps it, checks its world and links it. Hashing

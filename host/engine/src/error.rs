@@ -185,6 +185,13 @@ impl Fault {
         Self::new(FaultKind::HostBusy, format!("no instance could be made: {error}"))
     }
 
+    /// All instances together would have more memory than the host's bound.
+    pub(crate) fn no_memory() -> Self {
+        let message = "the instances of all plugins together have no more memory; if that lasts, raise host.guestMemory of the \
+                       limits file, or lower limits.memory or maxConcurrentReconciles of plugins";
+        Self::new(FaultKind::HostBusy, message)
+    }
+
     pub(crate) fn code_unavailable(error: &dyn fmt::Display) -> Self {
         Self::new(FaultKind::CodeUnavailable, format!("no instance could be made: {error}"))
     }

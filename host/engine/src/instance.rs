@@ -19,6 +19,7 @@ use crate::error::{Fault, FaultKind, OverLimit};
 use crate::exports::{Exports, NotExported};
 use crate::handles::max_places;
 use crate::host::{CallContext, HostImports};
+use crate::limits::Refused;
 use crate::reasons::ReasonSet;
 use crate::state::{MAX_LASTING, StoreState};
 
@@ -144,7 +145,9 @@ impl Instance {
     /// When the component cannot be mapped, the engine has no room for another instance, or its start code faults.
     pub async fn new(code: &Code, host: Arc<dyn HostImports>, limits: Limits) -> Result<Self, Fault> {
         let linked = code.linked().map_err(|e| Fault::code_unavailable(&e))?;
-        let mut store = Store::new(&code.engine().0.wasmtime, StoreState::new(host, limits));
+        let engine = &code.engine().0;
+        let state = StoreState::new(host, limits, Arc::clone(&engine.memory));
+        let mut store = Store::new(&engine.wasmtime, state);
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         store.set_max_component_handles(max_places(limits.handle_bytes, MAX_LASTING));
@@ -190,7 +193,7 @@ impl Instance {
     /// Bytes of linear memory that the guest has grown to.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.store.data().limiter.memory
+        self.store.data().limiter.memory()
     }
 
     /// Calls the guest's `describe` with its configuration (JSON) and returns the description (JSON). The inner error
@@ -350,8 +353,10 @@ fn is_without_room(error: &wasmtime::Error) -> bool {
 
 /// Turns an error of wasmtime into a fault with its reason: an exceeded limit, a trap, or `kind`.
 fn fault(state: &StoreState, kind: FaultKind, error: &wasmtime::Error) -> Fault {
-    if let Some(wanted) = state.limiter.refused {
-        return Fault::memory(state.limits.memory, wanted);
+    match state.limiter.refused() {
+        Some(Refused::OverLimit(wanted)) => return Fault::memory(state.limits.memory, wanted),
+        Some(Refused::HostBusy) => return Fault::no_memory(),
+        None => {}
     }
     if state.budget.exceeded() {
         return Fault::cpu(state.limits.cpu_per_call);

@@ -25,6 +25,7 @@ mod deadline;
 mod engine;
 mod error;
 mod exports;
+mod guest_memory;
 mod handles;
 mod host;
 mod http;
@@ -40,6 +41,7 @@ pub use compile::{Compiler, compile_worker};
 pub use contract::ContractVersion;
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, Fault, FaultKind, LoadError};
+pub use guest_memory::GuestMemory;
 pub use handles::HANDLE_BYTES;
 pub use host::{
     ApiStatus, CacheImports, CacheQuery, CallContext, CallOptions, CallPreconditions, ClientAnswer,

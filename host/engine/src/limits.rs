@@ -1,15 +1,63 @@
 //! [`StoreLimiter`]: wasmtime calls it before a guest's memory or table grows.
 
+use std::sync::Arc;
+
 use wasmtime::ResourceLimiter;
 
-/// Limits memory and tables, and records a refused request so that the following trap is reported as a memory fault.
+use crate::guest_memory::GuestMemory;
+
+/// Limits memory and tables, and records a refused request so that the following trap is reported with its reason.
 #[derive(Debug)]
 pub(crate) struct StoreLimiter {
-    pub(crate) max_memory: usize,
-    /// The size in bytes of the memory.
-    pub(crate) memory: usize,
-    /// The size in bytes that a refused growth requested.
-    pub(crate) refused: Option<usize>,
+    max_memory: usize,
+    /// The size in bytes of the memories together, as it is reserved in `all`.
+    memory: usize,
+    /// The account of all instances.
+    all: Arc<GuestMemory>,
+    refused: Option<Refused>,
+}
+
+/// A growth that was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The instance would have more than its limit: the size in bytes that it requested.
+    OverLimit(usize),
+    /// All instances together would have more than the host's bound.
+    HostBusy,
+}
+
+impl StoreLimiter {
+    pub(crate) fn new(max_memory: usize, all: Arc<GuestMemory>) -> Self {
+        Self { max_memory, memory: 0, all, refused: None }
+    }
+
+    /// The size in bytes of the memories together.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
+    }
+
+    /// The growth that was refused in this call.
+    pub(crate) fn refused(&self) -> Option<Refused> {
+        self.refused
+    }
+
+    /// A call begins.
+    pub(crate) fn begin(&mut self) {
+        self.refused = None;
+    }
+
+    /// Refuses a growth. An error traps at once: with `false` the guest would see a failed allocation, and its own error would
+    /// hide the reason.
+    fn refuse(&mut self, refused: Refused) -> wasmtime::Result<bool> {
+        self.refused = Some(refused);
+        Err(wasmtime::Error::msg("memory limit"))
+    }
+}
+
+impl Drop for StoreLimiter {
+    fn drop(&mut self) {
+        self.all.release(self.memory as u64);
+    }
 }
 
 /// Maximum number of elements of a table; the function tables of large guests have some thousands.
@@ -18,18 +66,20 @@ const MAX_TABLE: usize = 20_000;
 impl ResourceLimiter for StoreLimiter {
     fn memory_growing(
         &mut self,
-        _current: usize,
+        current: usize,
         desired: usize,
         _max: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        if desired <= self.max_memory {
-            self.memory = desired;
-            return Ok(true);
+        let growth = desired.saturating_sub(current);
+        let memory = self.memory.saturating_add(growth);
+        if memory > self.max_memory {
+            return self.refuse(Refused::OverLimit(memory));
         }
-        self.refused = Some(desired);
-        // An error traps at once. With `false` the guest would see a failed allocation, and its own error would hide
-        // the reason.
-        Err(wasmtime::Error::msg("memory limit"))
+        if !self.all.reserve(growth as u64, memory as u64) {
+            return self.refuse(Refused::HostBusy);
+        }
+        self.memory = memory;
+        Ok(true)
     }
 
     fn table_growing(

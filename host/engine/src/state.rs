@@ -11,6 +11,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::budget::Budget;
+use crate::guest_memory::GuestMemory;
 use crate::handles::Handles;
 use crate::host::{CallContext, HostImports, LogOnly, System};
 use crate::http::{Http, MAX_HANDLES};
@@ -81,11 +82,11 @@ impl Wasi {
 }
 
 impl StoreState {
-    pub(crate) fn new(host: Arc<dyn HostImports>, limits: Limits) -> Self {
+    pub(crate) fn new(host: Arc<dyn HostImports>, limits: Limits, memory: Arc<GuestMemory>) -> Self {
         Self {
             system: host.system(),
             host,
-            limiter: StoreLimiter { max_memory: limits.memory, memory: 0, refused: None },
+            limiter: StoreLimiter::new(limits.memory, memory),
             handles: Handles::new(limits.handle_bytes),
             kinds: Kept::new(),
             metrics: Kept::new(),
@@ -102,7 +103,7 @@ impl StoreState {
     pub(crate) fn begin(&mut self, call: CallContext, at: Instant) {
         self.call.set(call);
         self.deadline = at + self.limits.call_timeout;
-        self.limiter.refused = None;
+        self.limiter.begin();
         self.budget.begin(at, self.limits.cpu_per_call);
     }
 
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn the_deadline_of_a_call_counts_from_its_start() {
         let limits = Limits { call_timeout: Duration::from_secs(7), ..Limits::default() };
-        let mut state = StoreState::new(Arc::new(Nothing), limits);
+        let mut state = StoreState::new(Arc::new(Nothing), limits, Arc::default());
         let start = Instant::now() + Duration::from_secs(3);
         state.begin(CallContext::default(), start);
         assert_eq!(state.deadline, start + Duration::from_secs(7));
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn wasi_is_made_at_its_first_use_and_has_the_imports_that_are_set() {
-        let mut state = StoreState::new(Arc::new(Nothing), Limits::default());
+        let mut state = StoreState::new(Arc::new(Nothing), Limits::default(), Arc::default());
         state.begin(CallContext::default(), Instant::now());
         let before = state.take_imports("save");
         assert!(state.wasi.is_none());

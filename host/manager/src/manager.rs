@@ -160,7 +160,9 @@ impl Manager {
                 components,
             )?);
         }
+        let memory = Arc::clone(engine.guest_memory());
         let manager = Self::new(options, Arc::new(engine), clusters, metrics, threads, store).await;
+        manager.0.host.instances.bound(&memory);
         for cluster in manager.clusters() {
             let (cluster, stopping) = (Arc::clone(cluster), manager.0.stopping.clone());
             tokio::spawn(async move { stopping.run_until_cancelled(cluster.ask_for_version()).await });

@@ -17,6 +17,8 @@ pilothouse_tests::on_both_servers!(
     what_is_asked_for_and_not_granted_is_one_line,
     an_object_with_100_000_values_costs_its_own_place_in_the_index_and_nothing_else,
     a_limits_file_sets_the_ceilings_of_manifests,
+    plugins_that_sleep_in_describe_stop_no_load,
+    a_plugin_that_takes_memory_in_its_calls_is_stopped_at_the_bound_of_the_host,
 );
 
 pilothouse_tests::on_the_real_server!(a_host_that_may_read_two_namespaces_and_one_name_needs_no_more);
@@ -167,6 +169,46 @@ fn a_limits_file_sets_the_ceilings_of_manifests(server: Server) -> Result<()> {
     let error = format!("{error:#}");
     assert!(error.contains("limits.yaml: line 3, column 20: plugins.memory: \"32MB\""), "{error}");
     Ok(())
+}
+
+fn plugins_that_sleep_in_describe_stop_no_load(server: Server) -> Result<()> {
+    let stage = Stage::new(server, "asleep")?;
+    let asleep: Vec<String> = (0..12).map(|n| format!("asleep-{n}")).collect();
+    for name in &asleep {
+        let manifest = probe(name, stage.namespace, json!({"mode": "describe-sleep"}));
+        let manifest = manifest.limits(json!({"callTimeout": "10m"}));
+        stage.host.install(name, &guests::wasm("probe")?, Some(&manifest.to_string()))?;
+    }
+    // They have all turns to load, or wait for one.
+    let took_long = |status: &Status| {
+        status.waiting_for.as_deref().is_some_and(|reason| reason.contains("took longer than 5s"))
+    };
+    plugins::wait_until(&stage.host, &asleep[0], "late in describe", took_long)?;
+    neighbour(&stage)?;
+    is_called(&stage, "neighbour", "go")
+}
+
+fn a_plugin_that_takes_memory_in_its_calls_is_stopped_at_the_bound_of_the_host(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("limits.yaml");
+    fs::write(&file, "apiVersion: pilothouse.dev/v1alpha1\nkind: Limits\nhost: { guestMemory: 64Mi }\n")?;
+    let args = vec!["--limits".to_owned(), file.display().to_string()];
+    let stage = Stage::with(plane, "hungry", HostOptions { args, ..HostOptions::new(plane.kubeconfig()) })?;
+    neighbour(&stage)?;
+    // Its own limit is far above the bound of all instances.
+    let hungry = probe("hungry", stage.namespace, json!({"mode": "hog"})).limits(json!({"memory": "1Gi"}));
+    stage.install("hungry", "probe", &hungry)?;
+    is_called(&stage, "neighbour", "one")?;
+    let faults = |kind: &str| -> Result<f64> {
+        let labels = [("plugin", "hungry"), ("kind", kind)];
+        Ok(stage.host.metrics()?.sum("pilothouse_guest_faults_total", &labels).unwrap_or_default())
+    };
+    stage.host.wait_for("memory to be refused", SOON, || faults("host-busy").map(|count| count >= 2.0))?;
+    // Nobody is blamed, and the memory is there for others.
+    assert_eq!(faults("memory")?, 0.0);
+    assert_eq!(plugins::status(&stage.host, "hungry")?.state, "running");
+    is_called(&stage, "neighbour", "two")
 }
 
 /// The host acts as a user with Roles in two namespaces, and one for a single name: any wider list or watch is refused.

@@ -54,7 +54,7 @@ impl SystemImports for Recording {}
 
 fn state() -> (Arc<Recording>, StoreState) {
     let host = Arc::new(Recording::default());
-    (Arc::clone(&host), StoreState::new(host, Limits::default()))
+    (Arc::clone(&host), StoreState::new(host, Limits::default(), Arc::default()))
 }
 
 fn kind() -> wit::types::Gvk {

@@ -135,7 +135,7 @@ fn object(key: &str) -> Object {
 
 fn state(host: Recording) -> (Arc<Recording>, StoreState) {
     let host = Arc::new(host);
-    let mut state = StoreState::new(Arc::clone(&host) as _, Limits::default());
+    let mut state = StoreState::new(Arc::clone(&host) as _, Limits::default(), Arc::default());
     state.begin(CallContext::default(), Instant::now());
     (host, state)
 }
@@ -143,7 +143,7 @@ fn state(host: Recording) -> (Arc<Recording>, StoreState) {
 /// A state with room for so many handles.
 fn state_with_room(handles: usize, host: Recording) -> StoreState {
     let limits = Limits { handle_bytes: handles << 10, ..Limits::default() };
-    let mut state = StoreState::new(Arc::new(host), limits);
+    let mut state = StoreState::new(Arc::new(host), limits, Arc::default());
     state.begin(CallContext::default(), Instant::now());
     state
 }

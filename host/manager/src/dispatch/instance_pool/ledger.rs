@@ -9,8 +9,9 @@
 //! - tenants that wait are served in their order, and none before those of the same tenant that came earlier.
 //!
 //! The memory of an instance that is not made yet is taken to be that of the tenant's last one. Memory that grows in a call
-//! counts from the end of that call. An instance that hands its state over is neither leased nor idle, and counts until it
-//! is gone; only the first lease of a tenant does not wait for its slot.
+//! counts here from the end of that call; [`GuestMemory`](pilothouse_engine::GuestMemory) refuses growth beyond the bound at
+//! once. An instance that hands its state over is neither leased nor idle, and counts until it is gone; only the first lease
+//! of a tenant does not wait for its slot.
 //!
 //! Invariants: `used` is the sum of what leases, idle and leaving instances are charged; `live` is the number of leases and
 //! idle instances; `idle_bytes` is what idle instances are charged; `unleased` is the number of tenants without a lease.
@@ -116,6 +117,11 @@ impl<I> Ledger<I> {
             unleased: 0,
             last: 0,
         }
+    }
+
+    /// What all instances together may use.
+    pub(crate) fn bounds(&self) -> PoolBounds {
+        self.bounds
     }
 
     fn next_number(&mut self) -> u64 {

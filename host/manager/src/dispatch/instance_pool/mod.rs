@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_engine::{Fault, FaultKind, HostImports};
+use pilothouse_engine::{Fault, FaultKind, GuestMemory, HostImports};
 use pilothouse_executor::{Executor, Group};
 use pilothouse_plugin::Limits;
 use tokio::sync::oneshot;
@@ -136,6 +136,13 @@ impl InstancePool {
             waiting: AtomicUsize::new(0),
             group: executor.group(),
         }))
+    }
+
+    /// Sets the bound of the memory that instances grow to in calls; idle instances go before a growth is refused.
+    pub(crate) fn bound(&self, memory: &GuestMemory) {
+        let pool = Arc::downgrade(&self.0);
+        let make_room = move || pool.upgrade().is_some_and(|inner| Self(inner).evict_one());
+        memory.set_bound(self.0.state.lock().ledger.bounds().memory, make_room);
     }
 
     /// Adds a plugin, which may lease nothing yet.

@@ -64,7 +64,7 @@ fn state() -> StoreState {
 
 fn state_with(object: Option<Object>) -> StoreState {
     let host: Arc<dyn HostImports> = Arc::new(OneObject(object));
-    StoreState::new(host, Limits::default())
+    StoreState::new(host, Limits::default(), Arc::default())
 }
 
 fn packed() -> Vec<Object> {
@@ -157,7 +157,7 @@ fn an_object_that_is_read_alone_is_read_from_the_text_that_the_cache_shares() {
 
 /// A state with these limits and the handle of an object with a field of a megabyte.
 fn large(limits: Limits) -> (StoreState, Resource<Object>) {
-    let mut state = StoreState::new(Arc::new(OneObject::default()), limits);
+    let mut state = StoreState::new(Arc::new(OneObject::default()), limits, Arc::default());
     let json = serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"},
         "data": {"first": "1", "large": "x".repeat(1 << 20)},
@@ -211,8 +211,11 @@ fn get_many_stops_when_the_budget_is_used() {
 
 #[test]
 fn a_cursor_gives_at_most_a_page_and_goes_on_where_it_was() {
-    let mut state =
-        StoreState::new(Arc::new(OneObject::default()), Limits { page_objects: 30, ..Limits::default() });
+    let mut state = StoreState::new(
+        Arc::new(OneObject::default()),
+        Limits { page_objects: 30, ..Limits::default() },
+        Arc::default(),
+    );
     let cursor: Resource<Cursor> =
         state.handles.push(Entry::Cursor(Cursor(Box::new(packed().into_iter()))), 0).unwrap();
     let mut names = std::collections::BTreeSet::new();
@@ -274,7 +277,7 @@ fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
     let kind = || crate::imports::v0_1::wit_kind(&Gvk::new("", "v1", "ConfigMap"));
     let state = |answer_bytes| {
         let limits = Limits { answer_bytes, ..Limits::default() };
-        StoreState::new(Arc::new(Many(packed(), Some("a value"))), limits)
+        StoreState::new(Arc::new(Many(packed(), Some("a value"))), limits, Arc::default())
     };
     // Two texts a key: a namespace of one byte and a name of two or three.
     let keys =
@@ -285,7 +288,7 @@ fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
     assert!(fault(values).contains("the answer of index-values"));
     // Values that are not shown have no bytes in the answer, and are charged as CPU.
     let limits = Limits { cpu_per_call: Duration::from_millis(5), ..Limits::default() };
-    let mut hidden = StoreState::new(Arc::new(Many(Vec::new(), None)), limits);
+    let mut hidden = StoreState::new(Arc::new(Many(Vec::new(), None)), limits, Arc::default());
     let mut spent = |read: &mut dyn FnMut(&mut ImportCall<'_>) -> wasmtime::Result<()>| {
         hidden.begin(CallContext::default(), Instant::now());
         let spent = read(&mut import_call(&mut hidden)).unwrap_err();

@@ -50,7 +50,7 @@ impl SystemImports for Hidden {}
 #[test]
 fn a_query_that_selects_nothing_is_charged_for_what_it_looks_at() {
     let limits = Limits { cpu_per_call: Duration::from_millis(5), ..Limits::default() };
-    let mut state = StoreState::new(Arc::new(Hidden), limits);
+    let mut state = StoreState::new(Arc::new(Hidden), limits, Arc::default());
     let kind = kind(&mut state);
     for counts in [false, true] {
         state.begin(CallContext::default(), Instant::now());
@@ -104,7 +104,11 @@ fn a_query_with_a_text_that_is_too_long_is_refused_when_it_runs() {
 fn a_sorted_list_is_bounded_by_the_room_for_handles() {
     let objects: Vec<Object> = (0..2_000).map(|n| object(&format!("a/{n}"))).collect();
     let host = Recording { objects, ..Recording::default() };
-    let mut state = StoreState::new(Arc::new(host), Limits { handle_bytes: 16 << 10, ..Limits::default() });
+    let mut state = StoreState::new(
+        Arc::new(host),
+        Limits { handle_bytes: 16 << 10, ..Limits::default() },
+        Arc::default(),
+    );
     state.begin(CallContext::default(), Instant::now());
     let kind = kind(&mut state);
     let mut call = import_call(&mut state);
