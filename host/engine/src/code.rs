@@ -16,7 +16,7 @@ use wasmtime::component::{Component, InstancePre};
 
 pub(crate) use self::shared::CodeTable;
 use self::shared::SharedCode;
-use crate::contract::{self, ContractVersion, Exported};
+use crate::contract::{self, Exported};
 use crate::engine::Engine;
 use crate::error::LoadError;
 use crate::exports::Indices;
@@ -74,14 +74,6 @@ impl Code {
     /// When the component is unloaded and cannot be loaded again.
     pub fn world(&self) -> Result<World, LoadError> {
         Ok(self.linked()?.exported.world)
-    }
-
-    /// The version of the contract that the component targets. Loads the component if necessary.
-    ///
-    /// # Errors
-    /// When the component is unloaded and cannot be loaded again.
-    pub fn version(&self) -> Result<ContractVersion, LoadError> {
-        Ok(self.linked()?.exported.version)
     }
 
     /// Whether the component hands its state over at a reload. Loads the component if necessary.

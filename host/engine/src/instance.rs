@@ -38,7 +38,7 @@ pub struct Request<'a> {
     pub attempt: u32,
     /// Why the key is reconciled.
     pub reasons: ReasonSet,
-    /// The priority of the key on the queue; 0 is the usual one. Contract 0.1 does not show it.
+    /// The priority of the key on the queue; 0 is the usual one.
     pub priority: i32,
 }
 
@@ -238,8 +238,7 @@ impl Instance {
         self.one_for_each(answers, requests.len(), "keys")
     }
 
-    /// Delivers events of one watch to the guest's handler and returns one result per event, in their order. In contract 0.1
-    /// there is a call for each, which cannot fail.
+    /// Delivers events of one watch to the guest's handler and returns one result per event, in their order.
     ///
     /// # Errors
     /// When the guest faults, the component does not export `handler`, or the number of results differs from the number of
@@ -261,7 +260,7 @@ impl Instance {
         self.one_for_each(answers, events.len(), "events")
     }
 
-    /// Tells the guest's handler that all objects of the first list of a watch were delivered. Contract 0.1 has no such call.
+    /// Tells the guest's handler that all objects of the first list of a watch were delivered.
     ///
     /// # Errors
     /// When the guest faults or the component does not export `handler`.

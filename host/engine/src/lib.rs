@@ -37,7 +37,7 @@ mod wasi;
 
 pub use code::Code;
 pub use compile::{Compiler, compile_worker};
-pub use contract::ContractVersion;
+pub use contract::CONTRACT;
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, Fault, FaultKind, LoadError};
 pub use handles::HANDLE_BYTES;

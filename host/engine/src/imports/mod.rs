@@ -1,16 +1,14 @@
-//! The generated traits of a guest's imports, implemented on [`HostImports`](crate::HostImports): one module for each version
-//! of the contract, in it one file per interface.
+//! The generated traits of a guest's imports, implemented on [`HostImports`](crate::HostImports): one file per interface.
 
 mod reading;
 mod resources;
 mod scan;
 mod sorted;
-pub(crate) mod v0_1;
 pub(crate) mod v0_2;
 
 use std::ops::{Deref, DerefMut};
 
-use wasmtime::component::{HasData, Linker};
+use wasmtime::component::HasData;
 
 pub(crate) use self::resources::Kept;
 #[expect(unreachable_pub, reason = "the generated bindings re-export them")]
@@ -52,12 +50,6 @@ struct ImportCalls;
 
 impl HasData for ImportCalls {
     type Data<'a> = ImportCall<'a>;
-}
-
-/// Links the interfaces of `pilothouse:controller` in all versions that are served.
-pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
-    v0_1::add_to_linker(linker)?;
-    v0_2::add_to_linker(linker)
 }
 
 /// Counts the bytes that one call of an import answers, against `limits.answerBytes`: the guest chooses how much it asks

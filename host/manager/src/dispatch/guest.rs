@@ -8,8 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use pilothouse_engine::{
-    CallStart, Code, ContractVersion, Engine, Event, Failure, Fault, HostImports, Instance, LoadError,
-    Outcome, Request,
+    CallStart, Code, Engine, Event, Failure, Fault, HostImports, Instance, LoadError, Outcome, Request,
 };
 use pilothouse_plugin::{Limits, World};
 
@@ -29,9 +28,6 @@ pub(crate) trait Component: Send + Sync {
 
     /// The world that the component targets.
     fn world(&self) -> Result<World, LoadError>;
-
-    /// The version of the contract that the component targets.
-    fn version(&self) -> Result<ContractVersion, LoadError>;
 
     /// Whether the component hands its state over at a reload.
     fn has_state(&self) -> Result<bool, LoadError>;
@@ -111,10 +107,6 @@ impl Component for Code {
 
     fn world(&self) -> Result<World, LoadError> {
         Self::world(self)
-    }
-
-    fn version(&self) -> Result<ContractVersion, LoadError> {
-        Self::version(self)
     }
 
     fn has_state(&self) -> Result<bool, LoadError> {

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use pilothouse_engine::{
-    CallStart, ContractVersion, Event, Failure, Fault, HostImports, LoadError, Outcome, Request,
-};
+use pilothouse_engine::{CallStart, Event, Failure, Fault, HostImports, LoadError, Outcome, Request};
 use pilothouse_plugin::{Limits, Scope, World};
 use pilothouse_recording::{InstanceInfo, Recorder, RecordingImports, Tape};
 
@@ -44,7 +42,6 @@ impl RecordedComponent {
             generation: load.number,
             digest: code.digest().to_owned(),
             world: traits.world,
-            contract: traits.version,
             clusters: remote_clusters.names(),
             secret_config: load.config.secret_members(),
             may_write_secrets: ["create", "update", "patch"].into_iter().any(may),
@@ -60,10 +57,6 @@ impl Component for RecordedComponent {
 
     fn world(&self) -> Result<World, LoadError> {
         self.code.world()
-    }
-
-    fn version(&self) -> Result<ContractVersion, LoadError> {
-        self.code.version()
     }
 
     fn has_state(&self) -> Result<bool, LoadError> {

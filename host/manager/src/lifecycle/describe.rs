@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_engine::{ContractVersion, FaultKind, LogOnly};
+use pilothouse_engine::{FaultKind, LogOnly};
 use pilothouse_plugin::{Description, Grants, printable};
 
 use crate::dispatch::guest::Component;
@@ -27,13 +27,7 @@ impl Loader {
     ) -> Result<Description, LoadFailure> {
         let answer = Self::call_describe(plugin, load, code, imports).await?;
         let limits = &load.manifest().limits.descriptor;
-        let described = Description::parse(&answer, traits.world, limits).and_then(|description| {
-            // Handlers of 0.1 are not told which watch an event is of.
-            if traits.version != ContractVersion::V0_1 {
-                description.check_watch_names()?;
-            }
-            Ok(description)
-        });
+        let described = Description::parse(&answer, traits.world, limits);
         Ok(described.map_err(|e| format!("describe: {e}"))?)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_cache::EventFilter as _;
-use pilothouse_engine::{ContractVersion, LoadError};
+use pilothouse_engine::LoadError;
 use pilothouse_object::ObjectKey;
 use pilothouse_plugin::{DataLimits, Description, KeyMap, Limits, Manifest, OnReload, WatchSpec, World};
 
@@ -42,8 +42,6 @@ pub(crate) struct Generation {
     pub(crate) max_concurrent: u32,
     /// Whether the component reconciles many keys in one call.
     pub(crate) batches: bool,
-    /// Whether its handlers take many events in one call, and may fail: not those of contract 0.1.
-    pub(crate) handles_batches: bool,
     /// What its instances hand over, if the component has state.
     pub(crate) state: Option<Arc<GuestState>>,
     pub(crate) description: Description,
@@ -65,13 +63,12 @@ pub(crate) struct Generation {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ComponentTraits {
     pub(crate) world: World,
-    pub(crate) version: ContractVersion,
     pub(crate) has_state: bool,
 }
 
 impl ComponentTraits {
     pub(crate) fn of(code: &dyn Component) -> Result<Self, LoadError> {
-        Ok(Self { world: code.world()?, version: code.version()?, has_state: code.has_state()? })
+        Ok(Self { world: code.world()?, has_state: code.has_state()? })
     }
 }
 
@@ -93,7 +90,7 @@ impl Generation {
         source: ComponentSource,
         state: Option<Arc<GuestState>>,
     ) -> Self {
-        let ComponentTraits { world, version, .. } = traits;
+        let ComponentTraits { world, .. } = traits;
         let manifest = load.manifest();
         let granted = manifest.limits.max_concurrent_reconciles;
         Self {
@@ -109,7 +106,6 @@ impl Generation {
             data: manifest.limits.data,
             max_concurrent: description.max_concurrent_reconciles.min(granted),
             batches: world.batches(),
-            handles_batches: version != ContractVersion::V0_1,
             state,
             cpu_weight: manifest.limits.cpu_weight,
             event_qps: manifest.limits.event_qps,

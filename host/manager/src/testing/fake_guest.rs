@@ -8,8 +8,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use pilothouse_engine::{
-    CallStart, ContractVersion, Event, Failure, Fault, FaultKind, HostImports, LoadError, Outcome, ReasonSet,
-    Request,
+    CallStart, Event, Failure, Fault, FaultKind, HostImports, LoadError, Outcome, ReasonSet, Request,
 };
 use pilothouse_plugin::{Limits, World};
 use serde_json::{Value, json};
@@ -23,7 +22,7 @@ use crate::dispatch::guest::{Answer, Component, Guest};
 pub(crate) struct GuestCall {
     /// Digest of the component.
     pub(crate) digest: &'static str,
-    /// `reconcile`, `reconcile-many`, `on-add`, `on-update`, `on-delete`, `on-events`, `on-synced`, `save` or `restore`.
+    /// `reconcile`, `reconcile-many`, `on-events`, `on-synced`, `save` or `restore`.
     pub(crate) function: &'static str,
     /// The name of the watch, for a handler.
     pub(crate) watch: String,
@@ -44,7 +43,6 @@ pub(super) type Described = Result<Result<Vec<u8>, String>, Fault>;
 pub(crate) struct FakeComponent {
     pub(super) digest: &'static str,
     world: World,
-    version: ContractVersion,
     has_state: bool,
     /// Whether an instance is worn out after its first call that reconciles or handles.
     wears_out: bool,
@@ -84,7 +82,6 @@ impl FakeComponent {
         let component = Self {
             digest,
             world,
-            version: ContractVersion::V0_1,
             has_state: false,
             wears_out: false,
             described,
@@ -105,16 +102,10 @@ impl FakeComponent {
         Self::new("sha256:a", World::Reconciler, json!({}))
     }
 
-    /// Is of contract 0.2.
-    pub(crate) fn of_0_2(mut self) -> Self {
-        self.version = ContractVersion::V0_2;
-        self
-    }
-
-    /// Is of contract 0.2, and hands its state over.
+    /// Hands its state over.
     pub(crate) fn with_state(mut self) -> Self {
         self.has_state = true;
-        self.of_0_2()
+        self
     }
 
     /// Has instances that are worn out after a call.
@@ -133,13 +124,15 @@ impl FakeComponent {
         self
     }
 
-    /// Answers each call well once it has taken a permit.
+    /// Answers each call well once it has taken a permit, and at once that the first list is over.
     pub(crate) fn held(self, permits: &Arc<Semaphore>) -> Self {
         let permits = Arc::clone(permits);
         self.script(move |call| {
             let permits = Arc::clone(&permits);
             async move {
-                permits.acquire().await.unwrap().forget();
+                if call.function != "on-synced" {
+                    permits.acquire().await.unwrap().forget();
+                }
                 done(&call)
             }
         })
@@ -202,14 +195,32 @@ impl Calls {
         self.next().await.keys
     }
 
-    /// The calls made so far, when no task can run any more: function and first key of each.
+    /// What the guest was told so far, when no task can run any more: as [`begun`](Self::begun).
     pub(crate) async fn so_far(&mut self) -> Vec<String> {
         settle().await;
         self.begun()
     }
 
-    /// The calls that have begun: function and first key of each.
+    /// What the calls tell that have begun: function and keys of each, and for each event what happened and its key. That a
+    /// first list is over is left out.
     pub(crate) fn begun(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        while let Ok(call) = self.0.try_recv() {
+            match call.function {
+                "on-synced" => {}
+                "on-events" => {
+                    let events = call.reasons.iter().zip(&call.keys);
+                    told.extend(events.map(|(what, key)| format!("{} {key}", what.join("+"))));
+                }
+                function => told.push(format!("{function} {}", call.keys.join(","))),
+            }
+        }
+        told
+    }
+
+    /// The calls made so far, when no task can run any more: function and keys of each.
+    pub(crate) async fn calls_so_far(&mut self) -> Vec<String> {
+        settle().await;
         let mut calls = Vec::new();
         while let Ok(call) = self.0.try_recv() {
             calls.push(format!("{} {}", call.function, call.keys.join(",")));
@@ -242,10 +253,6 @@ impl Component for FakeComponent {
 
     fn world(&self) -> Result<World, LoadError> {
         Ok(self.world)
-    }
-
-    fn version(&self) -> Result<ContractVersion, LoadError> {
-        Ok(self.version)
     }
 
     fn has_state(&self) -> Result<bool, LoadError> {
@@ -281,7 +288,6 @@ impl Component for FakeComponent {
         self.is_mapped.store(true, Relaxed);
         let guest = FakeGuest {
             digest: self.digest,
-            version: self.version,
             described: match &self.later {
                 Some((instance, described)) if made >= *instance => described.clone(),
                 _ => self.described.clone(),
@@ -304,7 +310,6 @@ impl Component for FakeComponent {
 
 struct FakeGuest {
     digest: &'static str,
-    version: ContractVersion,
     described: Described,
     script: Script,
     calls: mpsc::UnboundedSender<GuestCall>,
@@ -383,15 +388,8 @@ impl Guest for FakeGuest {
         events: &'a [Event<'a>],
         _: CallStart,
     ) -> BoxFuture<'a, Result<Vec<Result<(), Failure>>, Fault>> {
-        let function = match events {
-            _ if self.version != ContractVersion::V0_1 => "on-events",
-            [Event::Added { .. }] => "on-add",
-            [Event::Updated { .. }] => "on-update",
-            [Event::Deleted { .. }] => "on-delete",
-            _ => panic!("contract 0.1 has no batches"),
-        };
         let keys: Vec<_> = events.iter().map(request).collect();
-        let answers = self.call_of(watch, function, &keys);
+        let answers = self.call_of(watch, "on-events", &keys);
         Box::pin(async move { Ok(answers.await?.into_iter().map(|answer| answer.map(drop)).collect()) })
     }
 

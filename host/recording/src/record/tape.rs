@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use pilothouse_engine::{
-    Event, Failure, Fault, HttpFailure, Listed, LogLevel, Outcome, RandomSource, Request,
+    CONTRACT, Event, Failure, Fault, HttpFailure, Listed, LogLevel, Outcome, RandomSource, Request,
 };
 use pilothouse_plugin::Limits;
 use serde_json::{Value, json};
@@ -279,7 +279,7 @@ impl Tape {
             generation: self.info.generation,
             digest: self.info.digest.clone(),
             world: self.info.world.as_str().to_owned(),
-            contract: self.info.contract.as_str().to_owned(),
+            contract: CONTRACT.to_owned(),
             limits: self.limits.into(),
             clusters: self.info.clusters.to_vec(),
             config: self.config.clone(),

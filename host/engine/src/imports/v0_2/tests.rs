@@ -2,6 +2,7 @@
 
 mod builders;
 mod cache;
+mod objects;
 mod remote;
 
 use std::ops::ControlFlow;

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use crate::testing::{Calls, FakeComponent, IDLE_TTL, TestHost, TestPlugin, done, fault};
 
-/// A handler of 0.2 of ConfigMaps.
+/// A handler of ConfigMaps.
 fn handler(digest: &'static str) -> (FakeComponent, Calls) {
     let watch = json!({"version": "v1", "kind": "ConfigMap"});
     FakeComponent::new(digest, World::EventHandler, json!({"watches": [watch]}))
@@ -29,20 +29,20 @@ async fn state_goes_from_instance_to_instance_over_idle_time_and_reloads_and_not
     };
     let (old, mut old_calls) = with_state("sha256:old");
     test.run(old).await;
-    assert_eq!(old_calls.so_far().await, ["on-synced "]);
+    assert_eq!(old_calls.calls_so_far().await, ["on-synced "]);
     tokio::time::sleep(IDLE_TTL).await;
-    assert_eq!(old_calls.so_far().await, ["save "]);
+    assert_eq!(old_calls.calls_so_far().await, ["save "]);
     test.server.create("ns/a", json!({}));
-    assert_eq!(old_calls.so_far().await, ["restore ", "on-events ns/a"]);
+    assert_eq!(old_calls.calls_so_far().await, ["restore ", "on-events ns/a"]);
     let (new, mut new_calls) = with_state("sha256:new");
     test.run(new).await;
-    assert_eq!(old_calls.so_far().await, ["save "]);
-    let calls = new_calls.so_far().await;
+    assert_eq!(old_calls.calls_so_far().await, ["save "]);
+    let calls = new_calls.calls_so_far().await;
     assert_eq!(calls[0], "restore ", "{calls:?}");
     assert!(calls[1..].iter().all(|call| call != "restore "), "{calls:?}");
     // The instance that faulted is not asked, and the next one begins without state.
     test.server.create("ns/bad", json!({}));
-    let calls = new_calls.so_far().await;
+    let calls = new_calls.calls_so_far().await;
     assert!(calls[0] == "on-events ns/bad" && !calls.contains(&"save ".to_owned()), "{calls:?}");
     assert!(!calls.contains(&"restore ".to_owned()), "{calls:?}");
     test.end().await;
@@ -53,13 +53,13 @@ async fn a_paused_plugin_is_not_asked_for_its_state() {
     let test = TestPlugin::new().await;
     let (component, mut calls) = handler("sha256:h");
     test.run(component.with_state()).await;
-    assert_eq!(calls.so_far().await, ["on-synced "]);
+    assert_eq!(calls.calls_so_far().await, ["on-synced "]);
     test.plugin.pause(true);
     tokio::time::sleep(IDLE_TTL * 2).await;
-    assert_eq!(calls.so_far().await, [""; 0]);
+    assert_eq!(calls.calls_so_far().await, [""; 0]);
     test.plugin.pause(false);
     test.server.create("ns/a", json!({}));
-    assert_eq!(calls.so_far().await, ["on-events ns/a"], "it goes on without");
+    assert_eq!(calls.calls_so_far().await, ["on-events ns/a"], "it goes on without");
     test.end().await;
 }
 
@@ -70,12 +70,12 @@ async fn an_instance_that_makes_room_goes_without_a_call() {
     let (first, second) = (TestPlugin::on(&host).await, TestPlugin::on(&host).await);
     let (component, mut calls) = handler("sha256:first");
     let component = first.run(component.with_state()).await;
-    assert_eq!(calls.so_far().await, ["on-synced "]);
+    assert_eq!(calls.calls_so_far().await, ["on-synced "]);
     assert!(component.is_mapped());
     let (other, mut other_calls) = handler("sha256:second");
-    second.run(other.of_0_2()).await;
-    assert_eq!(other_calls.so_far().await, ["on-synced "]);
-    assert_eq!(calls.so_far().await, [""; 0]);
+    second.run(other).await;
+    assert_eq!(other_calls.calls_so_far().await, ["on-synced "]);
+    assert_eq!(calls.calls_so_far().await, [""; 0]);
     assert!(!component.is_mapped(), "its code goes with it");
     first.end().await;
     second.end().await;
@@ -86,11 +86,11 @@ async fn an_instance_that_is_worn_out_hands_its_state_over_and_is_replaced() {
     let test = TestPlugin::new().await;
     let (component, mut calls) = handler("sha256:a");
     test.run(component.with_state().wears_out()).await;
-    assert_eq!(calls.so_far().await, ["on-synced "]);
+    assert_eq!(calls.calls_so_far().await, ["on-synced "]);
     test.server.create("ns/a", json!({}));
-    assert_eq!(calls.so_far().await, ["on-events ns/a", "save "]);
+    assert_eq!(calls.calls_so_far().await, ["on-events ns/a", "save "]);
     test.server.create("ns/b", json!({}));
-    assert_eq!(calls.so_far().await, ["restore ", "on-events ns/b", "save "]);
+    assert_eq!(calls.calls_so_far().await, ["restore ", "on-events ns/b", "save "]);
     test.end().await;
 }
 
@@ -111,24 +111,24 @@ async fn an_instance_that_hands_its_state_over_counts_until_it_is_gone() {
     });
     test.run(component).await;
     let used = || (test.plugin.instances().used().memory, test.host.instances.used());
-    assert_eq!(calls.so_far().await, ["on-synced "]);
+    assert_eq!(calls.calls_so_far().await, ["on-synced "]);
     assert_eq!(used(), (1 << 20, 1 << 20), "idle");
     tokio::time::sleep(IDLE_TTL).await;
-    assert_eq!(calls.so_far().await, ["save "]);
+    assert_eq!(calls.calls_so_far().await, ["save "]);
     assert_eq!(used(), (1 << 20, 1 << 20), "in its last call");
     permits.add_permits(1);
-    assert_eq!(calls.so_far().await, [""; 0]);
+    assert_eq!(calls.calls_so_far().await, [""; 0]);
     assert_eq!(used(), (0, 0), "gone");
     // The next one is made while the one before hands its state over.
     test.server.create("ns/a", json!({}));
-    assert_eq!(calls.so_far().await, ["restore ", "on-events ns/a"]);
+    assert_eq!(calls.calls_so_far().await, ["restore ", "on-events ns/a"]);
     let (new, mut new_calls) = handler("sha256:new");
     test.run(new.with_state()).await;
-    assert_eq!(calls.so_far().await, ["save "]);
-    assert_eq!(new_calls.so_far().await, [""; 0]);
+    assert_eq!(calls.calls_so_far().await, ["save "]);
+    assert_eq!(new_calls.calls_so_far().await, [""; 0]);
     assert_eq!(used(), (2 << 20, 2 << 20), "two instances");
     permits.add_permits(1);
-    assert_eq!(new_calls.so_far().await[0], "restore ");
+    assert_eq!(new_calls.calls_so_far().await[0], "restore ");
     assert_eq!(used(), (1 << 20, 1 << 20), "one of them");
     test.end().await;
 }
@@ -152,15 +152,15 @@ async fn an_instance_that_has_handed_its_state_over_leaves_its_room_to_the_one_t
     });
     first.run(component).await;
     tokio::time::sleep(IDLE_TTL).await;
-    assert_eq!(calls.so_far().await, ["on-synced ", "save "]);
+    assert_eq!(calls.calls_so_far().await, ["on-synced ", "save "]);
     let two = json!({"maxConcurrentReconciles": 2});
     let (other, mut other_calls) = FakeComponent::new("sha256:second", World::Reconciler, two);
     second.run(other.held(&may_end)).await;
     second.add("ns/a");
     second.add("ns/b");
-    assert_eq!(other_calls.so_far().await, ["reconcile ns/a"]);
+    assert_eq!(other_calls.calls_so_far().await, ["reconcile ns/a"]);
     may_save.add_permits(1);
-    assert_eq!(other_calls.so_far().await, ["reconcile ns/b"]);
+    assert_eq!(other_calls.calls_so_far().await, ["reconcile ns/b"]);
     may_end.add_permits(2);
     first.end().await;
     second.end().await;
@@ -187,14 +187,14 @@ async fn state_that_the_host_keeps_an_instance_from_taking_is_for_the_next_one()
             async move { if fails { Err(fault(kind)) } else { done(&call) } }
         });
         test.run(component).await;
-        assert_eq!(calls.so_far().await, ["on-synced "]);
+        assert_eq!(calls.calls_so_far().await, ["on-synced "]);
         tokio::time::sleep(IDLE_TTL).await;
-        assert_eq!(calls.so_far().await, ["save "]);
+        assert_eq!(calls.calls_so_far().await, ["save "]);
         test.server.create("ns/b", json!({}));
         // Long enough for all attempts, and for the idle time after them.
         tokio::time::sleep(IDLE_TTL + Duration::from_secs(60)).await;
         test.server.create("ns/c", json!({}));
-        let seen = calls.so_far().await;
+        let seen = calls.calls_so_far().await;
         assert_eq!(seen[..wanted.len()], wanted, "{kind:?} {times} times");
         test.end().await;
     }

@@ -55,7 +55,7 @@ async fn a_plugin_that_gets_no_more_memory_works_on_with_one_instance_and_its_ha
         seen.extend(calls.so_far().await);
     }
     assert_eq!(seen.len(), 6);
-    let event = seen.iter().position(|call| call == "on-add ns/event").expect("delivered");
+    let event = seen.iter().position(|call| call == "added ns/event").expect("delivered");
     assert!(event < 5, "the pump waited for all keys: {seen:?}");
     assert_eq!((component.instances(), test.plugin.status().last_error), (1, None));
     permits.add_permits(10);
@@ -208,12 +208,12 @@ async fn an_event_without_an_instance_is_delivered_later() {
     let test = TestPlugin::new().await;
     let description = json!({"watches": [{"version": "v1", "kind": "ConfigMap"}]});
     let (component, mut calls) = FakeComponent::new("sha256:h", World::EventHandler, description);
-    test.run(component.refuse(3, fault(FaultKind::HostBusy))).await;
     test.server.create("ns/a", json!({}));
     test.server.create("ns/b", json!({}));
+    test.run(component.refuse(3, fault(FaultKind::HostBusy))).await;
     assert_eq!(calls.so_far().await, [""; 0]);
     tokio::time::sleep(IDLE_TTL).await;
-    assert_eq!(calls.so_far().await, ["on-add ns/a", "on-add ns/b"]);
+    assert_eq!(calls.so_far().await, ["added ns/a", "added ns/b"]);
     // No code of the plugin ran: nothing is held against it.
     assert_eq!(test.plugin.status().last_error, None);
     test.end().await;
@@ -278,7 +278,7 @@ async fn an_idle_plugin_with_handlers_and_one_of_a_standby_have_no_task() {
     assert_eq!(calls.so_far().await, [""; 0]);
     assert!(test.plugin.tasks().is_empty());
     begin.await;
-    assert_eq!(calls.so_far().await, ["on-add ns/a"]);
+    assert_eq!(calls.so_far().await, ["added ns/a"]);
     assert!(test.plugin.tasks().is_empty());
     test.end().await;
 }
