@@ -225,7 +225,7 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     wasi::add_to_linker(&mut linker)?;
     crate::http::add_to_linker(&mut linker)?;
-    crate::imports::v0_2::add_to_linker(&mut linker)?;
+    crate::imports::add_to_linker(&mut linker)?;
     Ok(linker)
 }
 

@@ -7,10 +7,10 @@ use pilothouse_plugin::printable;
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre, Resource};
 
-use crate::bindings::v0_2::exports::pilothouse::controller as exports;
-use crate::bindings::v0_2::pilothouse::controller::types as wit;
+use crate::bindings::exports::pilothouse::controller as exports;
+use crate::bindings::pilothouse::controller::types as wit;
 use crate::contract::Exported;
-use crate::imports::v0_2::{MAX_DELAY, wit_key};
+use crate::imports::{MAX_DELAY, wit_key};
 use crate::instance::{Event, Failure, Outcome, Request};
 use crate::reasons::ReasonSet;
 use crate::state::StoreState;

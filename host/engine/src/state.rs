@@ -14,8 +14,8 @@ use crate::budget::Budget;
 use crate::handles::Handles;
 use crate::host::{CallContext, HostImports, LogOnly, System};
 use crate::http::{Http, MAX_HANDLES};
-use crate::imports::v0_2::{MAX_KINDS, MAX_METRICS};
 use crate::imports::{Kept, Kind, Metric};
+use crate::imports::{MAX_KINDS, MAX_METRICS};
 use crate::limits::StoreLimiter;
 use crate::wasi;
 
