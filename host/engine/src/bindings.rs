@@ -10,7 +10,6 @@ wasmtime::component::bindgen!({
             export pilothouse:controller/reconcile@0.2.1;
             export pilothouse:controller/reconcile-many@0.2.1;
             export pilothouse:controller/handler@0.2.1;
-            export pilothouse:controller/state@0.2.1;
         }
     ",
     path: "../../wit",

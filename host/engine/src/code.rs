@@ -16,7 +16,7 @@ use wasmtime::component::{Component, InstancePre};
 
 pub(crate) use self::shared::CodeTable;
 use self::shared::SharedCode;
-use crate::contract::{self, Exported};
+use crate::contract;
 use crate::engine::Engine;
 use crate::error::LoadError;
 use crate::exports::Indices;
@@ -43,7 +43,7 @@ struct Mapping {
 pub(crate) struct Linked {
     pub(crate) pre: InstancePre<StoreState>,
     pub(crate) exports: Indices,
-    exported: Exported,
+    world: World,
 }
 
 impl std::fmt::Debug for Code {
@@ -73,15 +73,7 @@ impl Code {
     /// # Errors
     /// When the component is unloaded and cannot be loaded again.
     pub fn world(&self) -> Result<World, LoadError> {
-        Ok(self.linked()?.exported.world)
-    }
-
-    /// Whether the component hands its state over at a reload. Loads the component if necessary.
-    ///
-    /// # Errors
-    /// When the component is unloaded and cannot be loaded again.
-    pub fn has_state(&self) -> Result<bool, LoadError> {
-        Ok(self.linked()?.exported.state)
+        Ok(self.linked()?.world)
     }
 
     /// Whether the component is loaded now.
@@ -136,7 +128,7 @@ fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
     let engine = &engine.0;
     let exports: Vec<String> = ty.exports(&engine.wasmtime).map(|(name, _)| name.to_owned()).collect();
     let imports: Vec<String> = ty.imports(&engine.wasmtime).map(|(name, _)| name.to_owned()).collect();
-    let exported = contract::check(&exports, &imports)?;
+    let world = contract::check(&exports, &imports)?;
     let pre = engine
         .linker
         .instantiate_pre(component)
@@ -145,6 +137,6 @@ fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
         found: format!("an interface of another shape ({e:#})"),
         missing: "the one of this version".to_owned(),
     };
-    let exports = Indices::new(exported, &pre).map_err(mismatch)?;
-    Ok(Linked { pre, exports, exported })
+    let exports = Indices::new(world, &pre).map_err(mismatch)?;
+    Ok(Linked { pre, exports, world })
 }

@@ -10,17 +10,9 @@ const PACKAGE: &str = "pilothouse:controller/";
 /// The version of the contract that this host serves: major and minor, in any of its patch versions. Before 1.0 it is one.
 pub const CONTRACT: &str = "0.2";
 
-/// What a component exports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Exported {
-    pub(crate) world: World,
-    /// Whether it hands its state over at a reload.
-    pub(crate) state: bool,
-}
-
 /// Checks the names of a component's exports and imports: they must be of the version that is served, and the exports those
 /// of a plugin.
-pub(crate) fn check(exports: &[String], imports: &[String]) -> Result<Exported, LoadError> {
+pub(crate) fn check(exports: &[String], imports: &[String]) -> Result<World, LoadError> {
     let mut versions = exports.iter().chain(imports).filter_map(|name| version(name));
     if let Some(made_for) = versions.find(|version| version != CONTRACT) {
         return Err(LoadError::OtherVersion { made_for });
@@ -29,15 +21,14 @@ pub(crate) fn check(exports: &[String], imports: &[String]) -> Result<Exported, 
     let (reconciles, batches, handles) = (has("reconcile"), has("reconcile-many"), has("handler"));
     let missing = match (has("descriptor"), reconciles || batches || handles) {
         (true, true) => {
-            let world = match (reconciles, batches, handles) {
-                (true, true, _) => return Err(LoadError::MixedWorlds),
-                (false, true, true) => World::BatchController,
-                (false, true, false) => World::BatchReconciler,
-                (true, false, true) => World::Controller,
-                (true, false, false) => World::Reconciler,
-                (false, false, _) => World::EventHandler,
+            return match (reconciles, batches, handles) {
+                (true, true, _) => Err(LoadError::MixedWorlds),
+                (false, true, true) => Ok(World::BatchController),
+                (false, true, false) => Ok(World::BatchReconciler),
+                (true, false, true) => Ok(World::Controller),
+                (true, false, false) => Ok(World::Reconciler),
+                (false, false, _) => Ok(World::EventHandler),
             };
-            return Ok(Exported { world, state: has("state") });
         }
         (false, true) => "descriptor",
         (true, false) => "reconcile, reconcile-many or handler",
@@ -66,7 +57,7 @@ fn version(name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn checked(exports: &[&str], imports: &[&str]) -> Result<Exported, String> {
+    fn checked(exports: &[&str], imports: &[&str]) -> Result<World, String> {
         let names = |names: &[&str]| -> Vec<String> {
             let name = |name: &&str| {
                 if name.contains(':') { (*name).to_owned() } else { format!("{PACKAGE}{name}") }
@@ -78,9 +69,8 @@ mod tests {
 
     #[test]
     fn any_patch_version_of_the_served_contract_is_accepted() {
-        let all = Exported { world: World::Controller, state: false };
         let exports = ["descriptor@0.2.7", "reconcile@0.2.7", "handler@0.2.7"];
-        assert_eq!(checked(&exports, &["cache@0.2.0", "wasi:cli/stdout@0.2.9"]), Ok(all));
+        assert_eq!(checked(&exports, &["cache@0.2.0", "wasi:cli/stdout@0.2.9"]), Ok(World::Controller));
     }
 
     #[test]
@@ -103,18 +93,17 @@ mod tests {
 
     #[test]
     fn exports_combine() {
-        for (exports, world, state) in [
-            (&["reconcile"][..], World::Reconciler, false),
-            (&["reconcile", "state"], World::Reconciler, true),
-            (&["reconcile-many"], World::BatchReconciler, false),
-            (&["handler", "state"], World::EventHandler, true),
-            (&["handler", "reconcile"], World::Controller, false),
-            (&["handler", "reconcile-many"], World::BatchController, false),
+        for (exports, world) in [
+            (&["reconcile"][..], World::Reconciler),
+            (&["reconcile-many"], World::BatchReconciler),
+            (&["handler"], World::EventHandler),
+            (&["handler", "reconcile"], World::Controller),
+            (&["handler", "reconcile-many"], World::BatchController),
         ] {
             let names = exports.iter().chain(&["descriptor"]).map(|name| format!("{name}@0.2.0"));
             let names: Vec<String> = names.collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            assert_eq!(checked(&names, &[]), Ok(Exported { world, state }), "{exports:?}");
+            assert_eq!(checked(&names, &[]), Ok(world), "{exports:?}");
         }
         let both = ["descriptor@0.2.0", "reconcile@0.2.0", "reconcile-many@0.2.0"];
         assert!(

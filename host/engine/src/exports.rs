@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use pilothouse_object::{Object, ObjectKey};
-use pilothouse_plugin::printable;
+use pilothouse_plugin::{World, printable};
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre, Resource};
 
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types as wit;
-use crate::contract::Exported;
 use crate::imports::{MAX_DELAY, wit_key};
 use crate::instance::{Event, Failure, Outcome, Request};
 use crate::reasons::ReasonSet;
@@ -32,7 +31,6 @@ pub(crate) struct Indices {
     reconcile: Option<exports::reconcile::GuestIndices>,
     reconcile_many: Option<exports::reconcile_many::GuestIndices>,
     handler: Option<exports::handler::GuestIndices>,
-    state: Option<exports::state::GuestIndices>,
 }
 
 /// The exports of an instance.
@@ -41,7 +39,6 @@ pub(crate) struct Exports {
     reconcile: Option<exports::reconcile::Guest>,
     reconcile_many: Option<exports::reconcile_many::Guest>,
     handler: Option<exports::handler::Guest>,
-    state: Option<exports::state::Guest>,
 }
 
 impl Indices {
@@ -49,8 +46,7 @@ impl Indices {
     ///
     /// # Errors
     /// When one of them is of another type.
-    pub(crate) fn new(exported: Exported, pre: &InstancePre<StoreState>) -> wasmtime::Result<Self> {
-        let world = exported.world;
+    pub(crate) fn new(world: World, pre: &InstancePre<StoreState>) -> wasmtime::Result<Self> {
         let one = world.reconciles() && !world.batches();
         Ok(Self {
             descriptor: exports::descriptor::GuestIndices::new(pre)?,
@@ -60,7 +56,6 @@ impl Indices {
                 .then(|| exports::reconcile_many::GuestIndices::new(pre))
                 .transpose()?,
             handler: world.handles().then(|| exports::handler::GuestIndices::new(pre)).transpose()?,
-            state: exported.state.then(|| exports::state::GuestIndices::new(pre)).transpose()?,
         })
     }
 
@@ -70,7 +65,6 @@ impl Indices {
             reconcile: self.reconcile.as_ref().map(|i| i.load(&mut *store, of)).transpose()?,
             reconcile_many: self.reconcile_many.as_ref().map(|i| i.load(&mut *store, of)).transpose()?,
             handler: self.handler.as_ref().map(|i| i.load(&mut *store, of)).transpose()?,
-            state: self.state.as_ref().map(|i| i.load(&mut *store, of)).transpose()?,
         })
     }
 }
@@ -131,18 +125,6 @@ impl Exports {
 
     pub(crate) async fn synced(&self, store: &mut Store<StoreState>, watch: &str) -> wasmtime::Result<()> {
         exported(&self.handler, "handler")?.call_on_synced(store, watch).await
-    }
-
-    pub(crate) async fn save(&self, store: &mut Store<StoreState>) -> wasmtime::Result<Option<Vec<u8>>> {
-        exported(&self.state, "state")?.call_save(store).await
-    }
-
-    pub(crate) async fn restore(
-        &self,
-        store: &mut Store<StoreState>,
-        saved: &[u8],
-    ) -> wasmtime::Result<Result<(), String>> {
-        exported(&self.state, "state")?.call_restore(store, saved).await
     }
 }
 

@@ -271,39 +271,6 @@ impl Instance {
         self.end(answer)
     }
 
-    /// Takes the guest's state, of which `most` bytes may be kept, for the next generation of the plugin; none if the guest has
-    /// none to hand over.
-    ///
-    /// # Errors
-    /// When the guest faults, the component does not export `state`, or the state is larger than `most` and than any call may
-    /// pass.
-    pub async fn save(&mut self, most: usize) -> Result<Option<Vec<u8>>, Fault> {
-        self.store.set_hostcall_fuel(most.max(HOSTCALL_BYTES));
-        // The plugin may have another generation by now, with other grants.
-        let imports = self.store.data_mut().take_imports("save");
-        let deadline = self.begin(None, CallStart::from(0));
-        let call = self.exports.save(&mut self.store);
-        let answer = deadline.limit(self.budget.metered(call)).await;
-        let saved = self.end(answer);
-        self.store.data_mut().set_imports(imports);
-        self.store.set_hostcall_fuel(HOSTCALL_BYTES);
-        saved
-    }
-
-    /// Gives the guest the state of the generation before. The inner error is the guest's own message.
-    ///
-    /// # Errors
-    /// When the guest faults or the component does not export `state`.
-    pub async fn restore(&mut self, saved: &[u8]) -> Result<Result<(), String>, Fault> {
-        let imports = self.store.data_mut().take_imports("restore");
-        let deadline = self.begin(None, CallStart::from(0));
-        let call = self.exports.restore(&mut self.store, saved);
-        let answer = deadline.limit(self.budget.metered(call)).await;
-        let restored = self.end(answer);
-        self.store.data_mut().set_imports(imports);
-        restored
-    }
-
     /// Checks that there are as many answers as questions.
     fn one_for_each<T>(&mut self, answers: Vec<T>, asked: usize, what: &str) -> Result<Vec<T>, Fault> {
         if answers.len() == asked {
@@ -365,8 +332,8 @@ fn fault(state: &StoreState, kind: FaultKind, error: &wasmtime::Error) -> Fault 
     let cause = error.root_cause().to_string();
     if cause.starts_with(TOO_MUCH) {
         let message = format!(
-            "the guest passed too many bytes to the host in one call: a body of a live call may have 3 MiB, a state \
-             limits.stateBytes, a description limits.descriptorBytes, and all arguments of a call {HOSTCALL_BYTES} bytes{trace}"
+            "the guest passed too many bytes to the host in one call: a body of a live call may have 3 MiB, a description \
+             limits.descriptorBytes, and all arguments of a call {HOSTCALL_BYTES} bytes{trace}"
         );
         return Fault::new(FaultKind::Limit, message);
     }

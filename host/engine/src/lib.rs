@@ -4,7 +4,7 @@
 //!  bytes ──► Compiler (a process of its own) ──► CompileCache (.cwasm by digest) ──► Code (linked, unloadable)
 //!                                                                                      │ instantiate
 //!                      HostImports (the manager) ◄── imports ── Instance (one store) ◄───┘
-//!                                                               │ describe · reconcile(_many) · handle · save · restore
+//!                                                               │ describe · reconcile(_many) · handle
 //!                                                               ▼
 //!                                                        answer or Fault
 //! ```

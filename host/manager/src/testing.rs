@@ -41,7 +41,7 @@ use crate::imports::remote_clusters::ClusterTable;
 use crate::leader_election::LeaderElection;
 use crate::lifecycle::component_source::ComponentSource;
 use crate::lifecycle::config_sources::{ConfigSources, MergedConfig, SharedSources};
-use crate::lifecycle::generation::{ComponentTraits, Generation};
+use crate::lifecycle::generation::Generation;
 use crate::lifecycle::informers::Leasing;
 use crate::lifecycle::load::{Cause, Load, Loader};
 use crate::lifecycle::plugin::{HostContext, Plugin};
@@ -330,9 +330,8 @@ impl TestPlugin {
             slots: Arc::clone(&self.loader.slots),
             work: Handle::current(),
         };
-        let traits = ComponentTraits::of(&**component).unwrap();
-        let state = traits.has_state.then(|| Arc::clone(self.plugin.guest_state()));
-        Generation::new(&load, Arc::clone(&code), traits, imports, description, source, state)
+        let world = component.world().unwrap();
+        Generation::new(&load, Arc::clone(&code), world, imports, description, source)
     }
 
     /// Adds a key to the queue, as a change of an object does.

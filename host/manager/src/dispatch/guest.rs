@@ -29,9 +29,6 @@ pub(crate) trait Component: Send + Sync {
     /// The world that the component targets.
     fn world(&self) -> Result<World, LoadError>;
 
-    /// Whether the component hands its state over at a reload.
-    fn has_state(&self) -> Result<bool, LoadError>;
-
     /// Makes the machine code again, from the bytes of the component, after it was lost.
     fn restore(&self, wasm: Bytes) -> BoxFuture<'_, Result<(), LoadError>>;
 
@@ -84,12 +81,6 @@ pub(crate) trait Guest: Send {
 
     /// Says that all objects of the first list of a watch were delivered.
     fn synced<'a>(&'a mut self, watch: &'a str, call: CallStart) -> BoxFuture<'a, Result<(), Fault>>;
-
-    /// Takes the state for the next generation.
-    fn save(&mut self, most: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>>;
-
-    /// Gives the state of the generation before; the inner error is the guest's own message.
-    fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>>;
 }
 
 impl Compiler for Engine {
@@ -107,10 +98,6 @@ impl Component for Code {
 
     fn world(&self) -> Result<World, LoadError> {
         Self::world(self)
-    }
-
-    fn has_state(&self) -> Result<bool, LoadError> {
-        Self::has_state(self)
     }
 
     fn restore(&self, wasm: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
@@ -177,13 +164,5 @@ impl Guest for Instance {
 
     fn synced<'a>(&'a mut self, watch: &'a str, call: CallStart) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(Self::synced(self, watch, call))
-    }
-
-    fn save(&mut self, most: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
-        Box::pin(Self::save(self, most))
-    }
-
-    fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>> {
-        Box::pin(Self::restore(self, saved))
     }
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use pilothouse_engine::{FaultKind, LogOnly};
-use pilothouse_plugin::{Description, Grants, printable};
+use pilothouse_plugin::{Description, Grants, World, printable};
 
 use crate::dispatch::guest::Component;
 use crate::imports::plugin_imports::PluginImports;
-use crate::lifecycle::generation::ComponentTraits;
 use crate::lifecycle::load::{Load, LoadFailure, Loader};
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::warnings::Warnings;
@@ -22,12 +21,12 @@ impl Loader {
         plugin: &Plugin,
         load: &Load<'_>,
         code: &Arc<dyn Component>,
-        traits: &ComponentTraits,
+        world: World,
         imports: &Arc<PluginImports>,
     ) -> Result<Description, LoadFailure> {
         let answer = Self::call_describe(plugin, load, code, imports).await?;
         let limits = &load.manifest().limits.descriptor;
-        let described = Description::parse(&answer, traits.world, limits);
+        let described = Description::parse(&answer, world, limits);
         Ok(described.map_err(|e| format!("describe: {e}"))?)
     }
 
@@ -37,8 +36,7 @@ impl Loader {
         code: &Arc<dyn Component>,
         imports: &Arc<PluginImports>,
     ) -> Result<Vec<u8>, LoadFailure> {
-        let (code, imports) =
-            (Arc::clone(code), Arc::new(LogOnly::new(Arc::clone(imports) as _, "describe")));
+        let (code, imports) = (Arc::clone(code), Arc::new(LogOnly::new(Arc::clone(imports) as _)));
         let (config, limits) = (Arc::clone(load.config.json()), load.manifest().limits.engine);
         let instances = Arc::clone(plugin.instances());
         // Guest code runs on the guest threads only. A load that is cancelled takes its call with it.

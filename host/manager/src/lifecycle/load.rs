@@ -16,7 +16,7 @@ use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::LoadError;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{AllowLists, Grants, KeySharing, Manifest, NamespacedName, printable};
+use pilothouse_plugin::{AllowLists, Grants, Manifest, NamespacedName, printable};
 use pilothouse_recording::Recorder;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -33,7 +33,7 @@ use crate::imports::remote_clusters::{ClusterTable, RemoteClusters};
 use crate::lifecycle::component_fetch::ComponentFetcher;
 use crate::lifecycle::component_source::{self, ComponentSource};
 use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
-use crate::lifecycle::generation::{ComponentTraits, Generation};
+use crate::lifecycle::generation::Generation;
 use crate::lifecycle::informers::{Leasing, wait_for_caches};
 use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::Plugin;
@@ -300,38 +300,26 @@ impl Loader {
             slots: Arc::clone(&self.slots),
             work: self.work.clone(),
         };
-        let traits = match ComponentTraits::of(&**load.code) {
+        let world = match load.code.world() {
             // It was there when it was prepared.
             Err(LoadError::CodeLost(_)) => {
                 source.restore(&**load.code).await.map_err(LoadFailure::Retry)?;
-                ComponentTraits::of(&**load.code)?
+                load.code.world()?
             }
-            traits => traits?,
+            world => world?,
         };
         let grants = Grants::new(load.manifest().permissions.clone());
         let imports = Arc::new(self.imports(plugin, load, &grants));
         let code = match &self.recorder {
-            Some(recorder) => RecordedComponent::of(recorder, load, traits, &imports),
+            Some(recorder) => RecordedComponent::of(recorder, load, world, &imports),
             None => Arc::clone(load.code),
         };
         let description = {
             let _slot = self.slots.describe().await.map_err(LoadFailure::Retry)?;
-            self.describe(plugin, load, &code, &traits, &imports).await?
+            self.describe(plugin, load, &code, world, &imports).await?
         };
         tracing::debug!(plugin = &**plugin.name(), "plugin described");
         load.manifest().check_keys(&description).map_err(Refused::manifest)?;
-        if traits.has_state && load.manifest().keys == KeySharing::PerNamespace {
-            let reason = "spec.keys: \"perNamespace\" shares keys among hosts, and the component exports state, which is that of \
-                          one instance; remove spec.keys";
-            return Err(Refused::manifest(reason.to_owned()).into());
-        }
-        if traits.has_state && description.max_concurrent_reconciles > 1 {
-            let most = description.max_concurrent_reconciles;
-            return Err(format!(
-                "it exports state, which is that of one instance, and its descriptor has maxConcurrentReconciles: {most}; write 1"
-            )
-            .into());
-        }
         Self::warn_of_missing_grants(plugin, load, &grants, &description, &imports.warnings);
         let resources = self.resolve_kinds(plugin, &description, load.config).await;
         let mut leasing = Leasing {
@@ -357,8 +345,7 @@ impl Loader {
         load.code.unload();
         // Set once, by this task alone.
         let _ = imports.kinds.set(kinds);
-        let state = traits.has_state.then(|| Arc::clone(plugin.guest_state()));
-        Ok(Generation::new(load, code, traits, imports, description, source, state))
+        Ok(Generation::new(load, code, world, imports, description, source))
     }
 
     fn switch(

@@ -31,7 +31,6 @@ pub(crate) use self::hooks::PanicReport;
 use self::hooks::{WorkerHook, panic_report};
 
 use crate::dispatch::backfill::{Backfill, PORTION};
-use crate::dispatch::guest_state::GuestState;
 use crate::dispatch::instance_pool::{InstancePool, Tenant};
 use crate::dispatch::leadership_gate::LeadershipGate;
 use crate::dispatch::limiter;
@@ -102,7 +101,6 @@ pub(crate) struct Plugin {
     write_room: WriteRoom,
     events: Arc<PluginEvents>,
     log_limit: Arc<LogLimit>,
-    guest_state: Arc<GuestState>,
     reporter: Arc<Reporter>,
     denials: Arc<Denials>,
     errors: Mutex<RecentErrors>,
@@ -183,7 +181,6 @@ impl Plugin {
             Self {
                 events,
                 log_limit: Arc::default(),
-                guest_state: Arc::default(),
                 denials: Arc::new(Denials::new(
                     Arc::clone(&name),
                     Arc::clone(&reporter),
@@ -215,7 +212,6 @@ impl Plugin {
                 calls: AtomicU64::new(0),
             }
         });
-        plugin.guest_state.belongs_to(&Arc::downgrade(&plugin));
         if is_standby {
             standby.add(&plugin);
         }
@@ -247,11 +243,6 @@ impl Plugin {
     /// The log's limit, which all generations share; its rate is that of the current one.
     pub(crate) fn log_limit(&self) -> &Arc<LogLimit> {
         &self.log_limit
-    }
-
-    /// What an instance hands over to the next.
-    pub(crate) fn guest_state(&self) -> &Arc<GuestState> {
-        &self.guest_state
     }
 
     /// Whether a line of the host with so many bytes of the guest may be written: it counts as a line of the guest.

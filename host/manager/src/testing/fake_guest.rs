@@ -22,7 +22,7 @@ use crate::dispatch::guest::{Answer, Component, Guest};
 pub(crate) struct GuestCall {
     /// Digest of the component.
     pub(crate) digest: &'static str,
-    /// `reconcile`, `reconcile-many`, `on-events`, `on-synced`, `save` or `restore`.
+    /// `reconcile`, `reconcile-many`, `on-events` or `on-synced`.
     pub(crate) function: &'static str,
     /// The name of the watch, for a handler.
     pub(crate) watch: String,
@@ -43,7 +43,6 @@ pub(super) type Described = Result<Result<Vec<u8>, String>, Fault>;
 pub(crate) struct FakeComponent {
     pub(super) digest: &'static str,
     world: World,
-    has_state: bool,
     /// Whether an instance is worn out after its first call that reconciles or handles.
     wears_out: bool,
     pub(super) described: Described,
@@ -82,7 +81,6 @@ impl FakeComponent {
         let component = Self {
             digest,
             world,
-            has_state: false,
             wears_out: false,
             described,
             later: None,
@@ -100,12 +98,6 @@ impl FakeComponent {
     /// A reconciler without watches.
     pub(crate) fn reconciler() -> (Self, Calls) {
         Self::new("sha256:a", World::Reconciler, json!({}))
-    }
-
-    /// Hands its state over.
-    pub(crate) fn with_state(mut self) -> Self {
-        self.has_state = true;
-        self
     }
 
     /// Has instances that are worn out after a call.
@@ -255,10 +247,6 @@ impl Component for FakeComponent {
         Ok(self.world)
     }
 
-    fn has_state(&self) -> Result<bool, LoadError> {
-        Ok(self.has_state)
-    }
-
     fn restore(&self, _: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
         self.code.restores.fetch_add(1, Relaxed);
         let failure = self.code.failures.lock().pop();
@@ -396,17 +384,6 @@ impl Guest for FakeGuest {
     fn synced<'a>(&'a mut self, watch: &'a str, _: CallStart) -> BoxFuture<'a, Result<(), Fault>> {
         let answers = self.call_of(watch, "on-synced", &[]);
         Box::pin(async move { answers.await.map(drop) })
-    }
-
-    fn save(&mut self, _: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
-        let answers = self.call("save", &[]);
-        Box::pin(async move { answers.await.map(|_| Some(b"saved".to_vec())) })
-    }
-
-    fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>> {
-        assert_eq!(saved, b"saved");
-        let answers = self.call("restore", &[]);
-        Box::pin(async move { answers.await.map(|_| Ok(())) })
     }
 }
 

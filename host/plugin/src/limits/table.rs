@@ -233,15 +233,6 @@ pub static BOUNDS: [Bound; 32] = [
         "error `over-limit`"
     ),
     bound!(
-        "stateBytes",
-        Bytes,
-        state_bytes,
-        0,
-        16 << 20,
-        "state that a generation hands over to the next",
-        "the state is dropped, with a warning"
-    ),
-    bound!(
         "getManyPointers",
         Count,
         engine.get_many_pointers,

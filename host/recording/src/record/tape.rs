@@ -419,30 +419,6 @@ impl Tape {
     ) -> Result<(), Fault> {
         self.record(id, "on-synced", || json!({"watch": watch}), call, |()| json!({})).await
     }
-
-    /// Records `save`.
-    ///
-    /// # Errors
-    /// Those of the call.
-    pub async fn save(
-        &self,
-        most: usize,
-        call: impl Future<Output = Result<Option<Vec<u8>>, Fault>>,
-    ) -> Result<Option<Vec<u8>>, Fault> {
-        self.record(0, "save", || json!({"most": most}), call, values::saved).await
-    }
-
-    /// Records `restore`.
-    ///
-    /// # Errors
-    /// Those of the call.
-    pub async fn restore(
-        &self,
-        saved: &[u8],
-        call: impl Future<Output = Result<Result<(), String>, Fault>>,
-    ) -> Result<Result<(), String>, Fault> {
-        self.record(0, "restore", || json!({"state": values::bytes(saved)}), call, values::restored).await
-    }
 }
 
 impl Passing {

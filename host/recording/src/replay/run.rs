@@ -281,14 +281,6 @@ async fn again(instance: &mut Instance, call: &CallLine) -> Option<Result<Value,
             answers.map(|answers| values::handled(&answers))
         }
         "on-synced" => instance.synced(args.get("watch")?.as_str()?, call.call).await.map(|()| json!({})),
-        "save" => instance
-            .save(usize::try_from(args.get("most")?.as_u64()?).ok()?)
-            .await
-            .map(|state| values::saved(&state)),
-        "restore" => {
-            let state = Vec::back(args.get("state")?)?;
-            instance.restore(&state).await.map(|answer| values::restored(&answer))
-        }
         _ => return None,
     })
 }

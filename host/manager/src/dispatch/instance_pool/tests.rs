@@ -220,6 +220,19 @@ async fn an_event_without_an_instance_is_delivered_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_that_is_worn_out_goes_after_its_call() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = FakeComponent::reconciler();
+    let component = test.run(component.wears_out()).await;
+    for made in 1..4 {
+        test.add("ns/a");
+        assert_eq!(calls.so_far().await, ["reconcile ns/a"]);
+        assert_eq!((component.instances(), component.is_mapped()), (made, false));
+    }
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reload_and_the_end_of_a_plugin_drop_its_idle_instances() {
     let test = TestPlugin::new().await;
     let (old, mut calls) = FakeComponent::reconciler();

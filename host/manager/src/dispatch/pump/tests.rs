@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::leader_election::tests::standby;
-use crate::testing::{Calls, FakeComponent, IDLE_TTL, TestPlugin, done, fault, reads, settle};
+use crate::testing::{Calls, FakeComponent, IDLE_TTL, TestHost, TestPlugin, done, fault, reads, settle};
 
 /// An event handler of ConfigMaps; `more` is merged into its watch.
 fn handler(digest: &'static str, more: Value) -> (FakeComponent, Calls) {
@@ -430,11 +430,11 @@ async fn the_call_that_tells_of_the_first_list_takes_its_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn pumps_that_take_turns_share_one_instance() {
-    let test = TestPlugin::new().await;
+    let test = TestPlugin::on(&TestHost::with_memory(1 << 20)).await;
     let (component, mut calls) = handler("sha256:h", json!({"delivery": "every"}));
     let spec = json!({"permissions": reads(&["a", "b"], &[])});
     // The other pump begins to wait while a call goes on.
-    let component = component.with_state().script(|call| async move {
+    let component = component.script(|call| async move {
         tokio::task::yield_now().await;
         done(&call)
     });

@@ -92,19 +92,15 @@ async fn each_step_that_fails_is_blamed_on_its_file_and_leaves_the_running_gener
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_not_shared_of_a_component_with_handlers_or_state() {
+async fn keys_are_not_shared_of_a_component_with_handlers() {
     let test = TestPlugin::new().await;
     let watches = json!([{"version": "v1", "kind": "ConfigMap", "map": {"type": "handler"}}]);
     let (handler, _calls) = FakeComponent::new("sha256:h", World::Controller, json!({"watches": watches}));
-    for (component, has) in
-        [(handler, "has an event handler"), (FakeComponent::reconciler().0.with_state(), "exports state")]
-    {
-        load(&test, component, &json!({"keys": "perNamespace"})).await;
-        let error = test.plugin.status().last_error.unwrap();
-        let beginning =
-            format!("p.yaml: spec.keys: \"perNamespace\" shares keys among hosts, and the component {has}");
-        assert!(error.starts_with(&beginning) && error.contains("; remove spec.keys"), "{error}");
-    }
+    load(&test, handler, &json!({"keys": "perNamespace"})).await;
+    let error = test.plugin.status().last_error.unwrap();
+    let beginning =
+        "p.yaml: spec.keys: \"perNamespace\" shares keys among hosts, and the component has an event handler";
+    assert!(error.starts_with(beginning) && error.contains("; remove spec.keys"), "{error}");
     test.end().await;
 }
 
