@@ -2,14 +2,13 @@
 //!
 //! Unloading drops the mapping of the machine code, so that an idle plugin uses almost no memory. Plugins with the same
 //! machine code share one mapping ([`shared`]), which goes with the last of them. The entry in the compile cache stays on
-//! disk; the next call maps and links it again in a fraction of a millisecond. An entry that is lost or damaged meanwhile is
-//! made again from the bytes of the component ([`Code::restore`]).
+//! disk; the next call maps and links it again in a fraction of a millisecond. When the entry is lost or damaged
+//! by then, there is no instance of this code any more: the component must be [prepared](Engine::prepare) again.
 
 mod shared;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use pilothouse_plugin::{World, printable};
 use wasmtime::component::{Component, InstancePre};
@@ -105,21 +104,6 @@ impl Code {
         let linked = mapping.code.linked(|sum| link(engine, &engine.0.cache.map(sum)?))?;
         mapping.linked = Some(Arc::clone(&linked));
         Ok(linked)
-    }
-
-    /// Makes the machine code again after its entry in the compile cache was lost or damaged. `wasm` are the bytes of the
-    /// component. An entry that is sound is used as it is.
-    ///
-    /// # Errors
-    /// When the bytes are those of another component, and as [`Engine::prepare`].
-    pub async fn restore(&self, wasm: Bytes) -> Result<(), LoadError> {
-        let made = self.0.engine.prepare(wasm).await?;
-        if made.digest() != self.digest() {
-            return Err(LoadError::CodeLost(format!("the component is {} now", made.digest())));
-        }
-        let code = Arc::clone(&made.0.mapping.lock().code);
-        self.0.mapping.lock().code = code;
-        Ok(())
     }
 }
 

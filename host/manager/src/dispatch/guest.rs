@@ -29,9 +29,6 @@ pub(crate) trait Component: Send + Sync {
     /// The world that the component targets.
     fn world(&self) -> Result<World, LoadError>;
 
-    /// Makes the machine code again, from the bytes of the component, after it was lost.
-    fn restore(&self, wasm: Bytes) -> BoxFuture<'_, Result<(), LoadError>>;
-
     /// Drops the mapping of the code; the next instance maps it again.
     fn unload(&self);
 
@@ -98,10 +95,6 @@ impl Component for Code {
 
     fn world(&self) -> Result<World, LoadError> {
         Self::world(self)
-    }
-
-    fn restore(&self, wasm: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
-        Box::pin(Self::restore(self, wasm))
     }
 
     fn unload(&self) {

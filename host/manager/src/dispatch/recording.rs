@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use pilothouse_engine::{CallStart, Event, Failure, Fault, HostImports, LoadError, Outcome, Request};
 use pilothouse_plugin::{Limits, Scope, World};
@@ -56,10 +55,6 @@ impl Component for RecordedComponent {
 
     fn world(&self) -> Result<World, LoadError> {
         self.code.world()
-    }
-
-    fn restore(&self, wasm: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
-        self.code.restore(wasm)
     }
 
     fn unload(&self) {

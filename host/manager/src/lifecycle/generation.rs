@@ -18,7 +18,6 @@ use crate::dispatch::guest::Component;
 use crate::dispatch::mapping::Filter;
 use crate::dispatch::reasons::Reasons;
 use crate::imports::plugin_imports::PluginImports;
-use crate::lifecycle::component_source::ComponentSource;
 use crate::lifecycle::feeds::Feeds;
 use crate::lifecycle::load::Load;
 use crate::lifecycle::plugin::Plugin;
@@ -28,8 +27,6 @@ use crate::lifecycle::rollback::Version;
 pub(crate) struct Generation {
     pub(crate) number: u64,
     pub(crate) code: Arc<dyn Component>,
-    /// From which the code is made again when it is lost.
-    pub(crate) source: ComponentSource,
     /// What a rollback to this generation restores.
     pub(crate) version: Version,
     pub(crate) origin: Origin,
@@ -70,14 +67,12 @@ impl Generation {
         world: World,
         imports: Arc<PluginImports>,
         description: Description,
-        source: ComponentSource,
     ) -> Self {
         let manifest = load.manifest();
         let granted = manifest.limits.max_concurrent_reconciles;
         Self {
             number: load.number,
             code,
-            source,
             version: load.version(),
             origin: Origin {
                 manifest_digest: load.files.manifest_digest.clone(),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use pilothouse_engine::{
@@ -56,16 +55,8 @@ pub(crate) struct FakeComponent {
     refusals: Mutex<(usize, Option<Fault>)>,
     /// How long it takes to make an instance.
     making: Duration,
-    code: LostCode,
-}
-
-/// The machine code of a component, which a test takes away.
-#[derive(Default)]
-struct LostCode {
+    /// Whether a test has taken the machine code away.
     is_lost: AtomicBool,
-    restores: AtomicUsize,
-    /// What the next attempts to restore it answer, the last one first.
-    failures: Mutex<Vec<LoadError>>,
 }
 
 /// The calls of a component, in order.
@@ -90,7 +81,7 @@ impl FakeComponent {
             is_mapped,
             refusals: Mutex::default(),
             making: Duration::ZERO,
-            code: LostCode::default(),
+            is_lost: AtomicBool::new(false),
         };
         (component, Calls(receiver))
     }
@@ -154,15 +145,9 @@ impl FakeComponent {
         self
     }
 
-    /// Takes the machine code away; the next attempts to restore it fail so.
-    pub(crate) fn lose_code(&self, failures: &[LoadError]) {
-        self.code.failures.lock().extend(failures.iter().rev().cloned());
-        self.code.is_lost.store(true, Relaxed);
-    }
-
-    /// How often the machine code was restored, or an attempt failed.
-    pub(crate) fn restores(&self) -> usize {
-        self.code.restores.load(Relaxed)
+    /// Takes the machine code away.
+    pub(crate) fn lose_code(&self) {
+        self.is_lost.store(true, Relaxed);
     }
 
     /// Instances made so far.
@@ -244,14 +229,10 @@ impl Component for FakeComponent {
     }
 
     fn world(&self) -> Result<World, LoadError> {
+        if self.is_lost.load(Relaxed) {
+            return Err(LoadError::CodeLost("scripted".to_owned()));
+        }
         Ok(self.world)
-    }
-
-    fn restore(&self, _: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
-        self.code.restores.fetch_add(1, Relaxed);
-        let failure = self.code.failures.lock().pop();
-        self.code.is_lost.store(failure.is_some(), Relaxed);
-        Box::pin(async move { failure.map_or(Ok(()), Err) })
     }
 
     fn unload(&self) {
@@ -263,7 +244,7 @@ impl Component for FakeComponent {
         _: Arc<dyn HostImports>,
         _: Limits,
     ) -> BoxFuture<'_, Result<Box<dyn Guest>, Fault>> {
-        if self.code.is_lost.load(Relaxed) {
+        if self.is_lost.load(Relaxed) {
             return Box::pin(async { Err(fault(FaultKind::CodeUnavailable)) });
         }
         let (left, fault) = &mut *self.refusals.lock();

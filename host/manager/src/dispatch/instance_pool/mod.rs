@@ -145,7 +145,7 @@ impl InstancePool {
         let made = self.instantiate(&*generation.code, &imports, generation.limits).await;
         let guest = made.inspect_err(|fault| {
             if fault.kind == FaultKind::CodeUnavailable {
-                plugin.repair_code(generation);
+                plugin.code_lost(generation, fault);
             }
         })?;
         plugin.metrics().instantiations.inc();
@@ -385,11 +385,11 @@ impl Drop for Lease {
 pub(crate) struct WarmInstance(Option<Lease>);
 
 impl WarmInstance {
-    /// Waits for a lease, unless there is one, and for the machine code if that is made again. The wait may be long: what must
+    /// Waits for a lease, unless there is one, and for the machine code if that is lost. The wait may be long: what must
     /// hold for a call is checked after it. Cancel-safe.
     pub(crate) async fn lease(&mut self, plugin: &Plugin) {
         if self.0.is_none() {
-            plugin.code_repair().over().await;
+            plugin.await_code().await;
             self.0 = Some(plugin.instances().lease().await);
         }
     }

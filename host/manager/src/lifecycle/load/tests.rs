@@ -105,6 +105,17 @@ async fn keys_are_not_shared_of_a_component_with_handlers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn code_that_is_lost_before_the_load_has_the_plugin_loaded_anew() {
+    let test = TestPlugin::new().await;
+    let (lost, _calls) = FakeComponent::reconciler();
+    lost.lose_code();
+    load(&test, lost, &json!({})).await;
+    assert_eq!(test.reloads(), 1);
+    assert_eq!((test.plugin.status().generation, test.plugin.status().last_error), (0, None));
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_first_load_leaves_a_failed_plugin_and_the_next_one_may_succeed() {
     let test = TestPlugin::new().await;
     load(&test, described(Err(FaultKind::Memory)), &json!({})).await;
