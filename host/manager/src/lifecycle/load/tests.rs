@@ -316,7 +316,7 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
         "granted to other calls"
     );
 
-    let describe = pilothouse_engine::LogOnly::new(Arc::clone(&all) as _, "describe");
+    let describe = pilothouse_engine::LogOnly::new(Arc::clone(&all) as _);
     let kind = pilothouse_object::Gvk::new("", "v1", "ConfigMap");
     let key: pilothouse_object::ObjectKey = "a/b".parse().unwrap();
     assert_eq!(&*describe.config(), br#"{"a":1}"#);
