@@ -8,7 +8,7 @@ const path = (name) => fileURLToPath(new URL(name, import.meta.url));
 
 const { component } = await componentize({
   sourcePath: path("app.js"),
-  witPath: path("../../../wit/0.2"),
+  witPath: path("../../../wit"),
   worldName: "reconciler",
   // What the contract has itself, or refuses.
   disableFeatures: ["random", "stdio", "clocks", "http", "fetch-event"],

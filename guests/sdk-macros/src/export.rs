@@ -8,14 +8,6 @@ use syn::parse::Parser;
 use syn::spanned::Spanned;
 use syn::{Error, GenericParam, Ident, ImplItem, ItemImpl, Path, Type, parse_quote, parse_quote_spanned};
 
-/// The arguments of an attribute.
-struct Arguments {
-    /// Path of the SDK.
-    sdk: Path,
-    /// The argument `state`, if it was given.
-    state: Option<Span>,
-}
-
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream, world: &str, wanted: &str) -> TokenStream {
     let item = Tokens::from(item);
     exports(arguments.into(), &item, world, wanted)
@@ -28,12 +20,11 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream, world: &str, wan
 
 /// The block and the exports.
 fn exports(arguments: Tokens, item: &Tokens, world: &str, wanted: &str) -> Result<Tokens, Error> {
-    let Arguments { sdk, state } = parse_arguments(arguments, world)?;
+    let sdk = parse_arguments(arguments, world)?;
     let mut block = implementor(item, world, wanted)?;
     let guest = &*block.self_ty;
     let world = Ident::new(world, Span::call_site());
-    let state = state.map(|span| quote_spanned!(span=> , state));
-    let exports = quote_spanned!(guest.span()=> #sdk::__export!(#world, #guest #state););
+    let exports = quote_spanned!(guest.span()=> #sdk::__export!(#world, #guest););
     let is_new = |item: &ImplItem| matches!(item, ImplItem::Fn(function) if function.sig.ident == "new");
     if block.items.iter().any(is_new) {
         return Ok(quote!(#item #exports));
@@ -47,24 +38,20 @@ fn exports(arguments: Tokens, item: &Tokens, world: &str, wanted: &str) -> Resul
     Ok(quote!(#block #exports))
 }
 
-fn parse_arguments(arguments: Tokens, world: &str) -> Result<Arguments, Error> {
-    let mut parsed = Arguments { sdk: parse_quote!(::pilothouse_sdk), state: None };
+/// The path of the SDK.
+fn parse_arguments(arguments: Tokens, world: &str) -> Result<Path, Error> {
+    let mut sdk = parse_quote!(::pilothouse_sdk);
     let parser = syn::meta::parser(|meta| {
-        if meta.path.is_ident("state") {
-            parsed.state = Some(meta.path.span());
-            Ok(())
-        } else if meta.path.is_ident("crate") {
-            parsed.sdk = meta.value()?.parse()?;
-            Ok(())
-        } else {
-            Err(meta.error(format!(
-                "`#[{world}]` takes `state`, to export the type's `State` too, and `crate = path`, if the \
-                 dependency pilothouse-sdk has another name"
-            )))
+        if !meta.path.is_ident("crate") {
+            return Err(meta.error(format!(
+                "`#[{world}]` takes `crate = path`, if the dependency pilothouse-sdk has another name"
+            )));
         }
+        sdk = meta.value()?.parse()?;
+        Ok(())
     });
     parser.parse2(arguments)?;
-    Ok(parsed)
+    Ok(sdk)
 }
 
 /// The block `impl TRAIT for TYPE { … }`, if it is one for the wanted trait.

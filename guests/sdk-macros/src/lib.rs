@@ -11,8 +11,7 @@ use proc_macro::TokenStream;
 /// Exports the world `reconciler` from an `impl Reconciler for …` block. If the block has no `new`, the attribute adds one,
 /// for a type without fields.
 ///
-/// Arguments, all optional: `state` exports the type's `State` too; `crate = path` says where `pilothouse-sdk` is, if
-/// the dependency has another name.
+/// The argument `crate = path`, which is optional, says where `pilothouse-sdk` is, if the dependency has another name.
 #[proc_macro_attribute]
 pub fn reconciler(arguments: TokenStream, item: TokenStream) -> TokenStream {
     export::expand(arguments, item, "reconciler", "Reconciler")

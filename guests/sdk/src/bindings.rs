@@ -6,8 +6,8 @@
 //! gets into a component only when its export macro is called; the component linker merges the types that it finds.
 //! `descriptor` + `reconcile` thus make the world `reconciler`, `descriptor` + `reconcile-many` the world
 //! `batch-reconciler`, `descriptor` + `handler` the world `event-handler`, and `descriptor` + `handler` + `reconcile`
-//! the world `controller`; `state` may be added to each. Generating the worlds themselves would give `descriptor` three times, with macros of the
-//! same name.
+//! the world `controller`. Generating the worlds themselves would give `descriptor` three times, with macros of the same
+//! name.
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::all)]
 
 /// Generates one module. The only place with the path of the WIT files, which are the crate's own, so that it can be
@@ -94,16 +94,4 @@ pub mod handler {
         },
     });
     pub use exports::pilothouse::controller::handler::{Change, Event, Guest};
-}
-
-/// Export of the interface `state`.
-pub mod state {
-    generate!("
-        package pilothouse:sdk-state;
-        world sdk-state { export pilothouse:controller/state@0.2.1; }
-    ", {
-        pub_export_macro: true,
-        export_macro_name: "export_state",
-    });
-    pub use exports::pilothouse::controller::state::Guest;
 }

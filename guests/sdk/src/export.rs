@@ -9,7 +9,7 @@ use std::thread::LocalKey;
 
 use crate::bindings::imports::types as raw;
 use crate::bindings::{handler, reconcile_many};
-use crate::{Added, Config, Deleted, Descriptor, Event, Failure, Key, Object, Request, State, Updated};
+use crate::{Added, Config, Deleted, Descriptor, Event, Failure, Key, Object, Request, Updated};
 
 /// The state of an instance.
 pub type Slot<T> = RefCell<Option<T>>;
@@ -127,37 +127,21 @@ fn native<'call>(_raw: crate::bindings::imports::objects::Object) -> Object<'cal
     panic!("an export was called in a native build")
 }
 
-/// Runs `save`: nothing if the instance has no state yet.
-pub fn save<T: State>(slot: StateKey<T>) -> Option<Vec<u8>> {
-    slot.with_borrow(|slot| slot.as_ref().and_then(State::save))
-}
-
-/// Runs `restore` on the new state. After an error the state is made again.
-pub fn restore<T: State>(slot: StateKey<T>, new: New<T>, saved: &[u8]) -> Result<(), String> {
-    let restored = with_state(slot, new, |state| state.restore(saved))
-        .map_err(|failure| failure.message().to_owned())
-        .flatten();
-    if restored.is_err() {
-        slot.set(None);
-    }
-    restored
-}
-
 /// Exports a type as a component of one of the worlds.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export {
-    (reconciler, $guest:ty $(, $more:ident)*) => {
-        $crate::__export!(@world $guest, Reconciler: descriptor reconcile $($more)*);
+    (reconciler, $guest:ty) => {
+        $crate::__export!(@world $guest, Reconciler: descriptor reconcile);
     };
-    (batch_reconciler, $guest:ty $(, $more:ident)*) => {
-        $crate::__export!(@world $guest, BatchReconciler: descriptor reconcile_many $($more)*);
+    (batch_reconciler, $guest:ty) => {
+        $crate::__export!(@world $guest, BatchReconciler: descriptor reconcile_many);
     };
-    (event_handler, $guest:ty $(, $more:ident)*) => {
-        $crate::__export!(@world $guest, EventHandler: descriptor handler $($more)*);
+    (event_handler, $guest:ty) => {
+        $crate::__export!(@world $guest, EventHandler: descriptor handler);
     };
-    (controller, $guest:ty $(, $more:ident)*) => {
-        $crate::__export!(@world $guest, Controller: descriptor handler reconcile $($more)*);
+    (controller, $guest:ty) => {
+        $crate::__export!(@world $guest, Controller: descriptor handler reconcile);
     };
 
     (@world $guest:ty, $world:ident: $($interface:ident)+) => {
@@ -224,13 +208,11 @@ macro_rules! __export {
             <__Guest as $crate::$world>::on_synced(self, ctx, watch);
         }
     };
-    (@plugin state $world:ident) => {};
 
     (@used descriptor) => { <__Export as $crate::bindings::descriptor::Guest>::describe };
     (@used reconcile) => { <__Export as $crate::bindings::reconcile::Guest>::reconcile };
     (@used reconcile_many) => { <__Export as $crate::bindings::reconcile_many::Guest>::reconcile_many };
     (@used handler) => { <__Export as $crate::bindings::handler::Guest>::on_events };
-    (@used state) => { <__Export as $crate::bindings::state::Guest>::save };
 
     (@descriptor $world:ident) => {
         impl $crate::bindings::descriptor::Guest for __Export {
@@ -313,63 +295,18 @@ macro_rules! __export {
         #[cfg(target_family = "wasm")]
         $crate::bindings::handler::export_handler!(__Export with_types_in $crate::bindings::handler);
     };
-
-    (@state $world:ident) => {
-        impl $crate::bindings::state::Guest for __Export {
-            fn save() -> ::std::option::Option<::std::vec::Vec<u8>> {
-                $crate::export::save(&__STATE)
-            }
-            fn restore(saved: ::std::vec::Vec<u8>) -> ::std::result::Result<(), ::std::string::String> {
-                $crate::export::restore(&__STATE, <__Guest as $crate::$world>::new, &saved)
-            }
-        }
-        #[cfg(target_family = "wasm")]
-        $crate::bindings::state::export_state!(__Export with_types_in $crate::bindings::state);
-    };
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    struct Counter(u8);
-
-    impl State for Counter {
-        fn save(&self) -> Option<Vec<u8>> {
-            Some(vec![self.0])
-        }
-
-        fn restore(&mut self, saved: &[u8]) -> Result<(), String> {
-            self.0 = 99;
-            self.0 = *saved.first().ok_or("nothing was saved")?;
-            Ok(())
-        }
-    }
-
-    thread_local! {
-        static SLOT: Slot<Counter> = const { RefCell::new(None) };
-    }
-
-    fn new(_config: &Config) -> Result<Counter, String> {
-        Ok(Counter(1))
-    }
-
-    #[test]
-    fn state_is_handed_over_and_a_failed_restore_leaves_a_new_one() {
-        assert_eq!(save(&SLOT), None, "there was no call yet");
-        restore(&SLOT, new, &[7]).unwrap();
-        assert_eq!(save(&SLOT), Some(vec![7]));
-        SLOT.set(None);
-        assert_eq!(restore(&SLOT, new, &[]).unwrap_err(), "nothing was saved");
-        assert_eq!(with_state(&SLOT, new, |counter| counter.0), Ok(1));
-    }
-
     #[test]
     fn a_state_that_cannot_be_made_fails_every_key_for_good() {
         thread_local! {
-            static NONE: Slot<Counter> = const { RefCell::new(None) };
+            static NONE: Slot<u8> = const { RefCell::new(None) };
         }
-        let refused = with_state(&NONE, |_| Err("no".to_owned()), |_: &mut Counter| Vec::new());
+        let refused = with_state(&NONE, |_| Err("no".to_owned()), |_: &mut u8| Vec::new());
         let answers: Vec<Result<(), raw::Failure>> = results(refused, 2);
         assert!(
             answers.iter().all(|answer| answer.as_ref().is_err_and(|it| it.retry == raw::Retry::Terminal))

@@ -75,7 +75,6 @@ mod object;
 mod owner;
 pub mod queue;
 mod reconciler;
-mod saved;
 pub mod schema;
 mod sys;
 #[cfg(not(target_family = "wasm"))]
@@ -97,7 +96,6 @@ pub use object::Object;
 pub use owner::OwnerReference;
 pub use pilothouse_sdk_macros::{Resource, Schema, batch_reconciler, controller, event_handler, reconciler};
 pub use reconciler::{BatchReconciler, Outcome, Reasons, Reconciler, Request};
-pub use saved::State;
 pub use schema::Schema;
 pub use typed::{
     Api, Condition, ConditionStatus, Conditions, Finalizer, Metadata, ObjectMetadata, Resource, Scope,
@@ -122,7 +120,7 @@ pub mod prelude {
         Added, BatchReconciler, Condition, ConditionStatus, Conditions, Config, Context, Controller, Deleted,
         Delivery, Descriptor, Error, Event, EventHandler, Failure, Finalizer, Index, Key, Kind, Map,
         Metadata, Object, ObjectMetadata, Outcome, OwnerReference, Permission, Predicate, Projection,
-        RateLimiter, Reconciler, Refusal, Request, Resource, Schedule, Schema, State, Updated, Verb, Watch,
+        RateLimiter, Reconciler, Refusal, Request, Resource, Schedule, Schema, Updated, Verb, Watch,
         Written, controller_reference, finalizer, owner_reference, set_controller_reference,
     };
     pub use crate::{debug, error, info, trace, warn};

@@ -2,21 +2,20 @@
 //!
 //! Unloading drops the mapping of the machine code, so that an idle plugin uses almost no memory. Plugins with the same
 //! machine code share one mapping ([`shared`]), which goes with the last of them. The entry in the compile cache stays on
-//! disk; the next call maps and links it again in a fraction of a millisecond. An entry that is lost or damaged meanwhile is
-//! made again from the bytes of the component ([`Code::restore`]).
+//! disk; the next call maps and links it again in a fraction of a millisecond. When the entry is lost or damaged
+//! by then, there is no instance of this code any more: the component must be [prepared](Engine::prepare) again.
 
 mod shared;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use pilothouse_plugin::{World, printable};
 use wasmtime::component::{Component, InstancePre};
 
 pub(crate) use self::shared::CodeTable;
 use self::shared::SharedCode;
-use crate::contract::{self, ContractVersion, Exported};
+use crate::contract;
 use crate::engine::Engine;
 use crate::error::LoadError;
 use crate::exports::Indices;
@@ -43,7 +42,7 @@ struct Mapping {
 pub(crate) struct Linked {
     pub(crate) pre: InstancePre<StoreState>,
     pub(crate) exports: Indices,
-    exported: Exported,
+    world: World,
 }
 
 impl std::fmt::Debug for Code {
@@ -73,23 +72,7 @@ impl Code {
     /// # Errors
     /// When the component is unloaded and cannot be loaded again.
     pub fn world(&self) -> Result<World, LoadError> {
-        Ok(self.linked()?.exported.world)
-    }
-
-    /// The version of the contract that the component targets. Loads the component if necessary.
-    ///
-    /// # Errors
-    /// When the component is unloaded and cannot be loaded again.
-    pub fn version(&self) -> Result<ContractVersion, LoadError> {
-        Ok(self.linked()?.exported.version)
-    }
-
-    /// Whether the component hands its state over at a reload. Loads the component if necessary.
-    ///
-    /// # Errors
-    /// When the component is unloaded and cannot be loaded again.
-    pub fn has_state(&self) -> Result<bool, LoadError> {
-        Ok(self.linked()?.exported.state)
+        Ok(self.linked()?.world)
     }
 
     /// Whether the component is loaded now.
@@ -122,21 +105,6 @@ impl Code {
         mapping.linked = Some(Arc::clone(&linked));
         Ok(linked)
     }
-
-    /// Makes the machine code again after its entry in the compile cache was lost or damaged. `wasm` are the bytes of the
-    /// component. An entry that is sound is used as it is.
-    ///
-    /// # Errors
-    /// When the bytes are those of another component, and as [`Engine::prepare`].
-    pub async fn restore(&self, wasm: Bytes) -> Result<(), LoadError> {
-        let made = self.0.engine.prepare(wasm).await?;
-        if made.digest() != self.digest() {
-            return Err(LoadError::CodeLost(format!("the component is {} now", made.digest())));
-        }
-        let code = Arc::clone(&made.0.mapping.lock().code);
-        self.0.mapping.lock().code = code;
-        Ok(())
-    }
 }
 
 fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
@@ -144,7 +112,7 @@ fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
     let engine = &engine.0;
     let exports: Vec<String> = ty.exports(&engine.wasmtime).map(|(name, _)| name.to_owned()).collect();
     let imports: Vec<String> = ty.imports(&engine.wasmtime).map(|(name, _)| name.to_owned()).collect();
-    let exported = contract::check(&exports, &imports)?;
+    let world = contract::check(&exports, &imports)?;
     let pre = engine
         .linker
         .instantiate_pre(component)
@@ -153,6 +121,6 @@ fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
         found: format!("an interface of another shape ({e:#})"),
         missing: "the one of this version".to_owned(),
     };
-    let exports = Indices::new(exported, &pre).map_err(mismatch)?;
-    Ok(Linked { pre, exports, exported })
+    let exports = Indices::new(world, &pre).map_err(mismatch)?;
+    Ok(Linked { pre, exports, world })
 }

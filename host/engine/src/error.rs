@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::contract::ContractVersion;
+use crate::contract::CONTRACT;
 use crate::host::Refusal;
 
 /// The reason why a component cannot be loaded.
@@ -28,33 +28,18 @@ pub enum LoadError {
         "damaged or incomplete ({0}); copy the file again, best to another name first and then rename it"
     )]
     Damaged(String),
-    /// The component is built for a version of the contract that this host does not serve.
+    /// The component is built for another version of the contract than the one that this host serves.
     #[error(
-        "needs pilothouse:controller@{made_for}, this host serves {}: rebuild the guest with a matching pilothouse-sdk, or run \
-         a host that serves {made_for}",
-        ContractVersion::served()
+        "needs pilothouse:controller@{made_for}, this host serves {CONTRACT}: rebuild the guest with pilothouse-sdk {CONTRACT}, \
+         which comes with this host, or run a host that serves {made_for}"
     )]
     OtherVersion {
         /// Major and minor version in the names of the component's interfaces, as `0.3`.
         made_for: String,
     },
-    /// The component has interfaces of several versions of the contract.
-    #[error(
-        "it uses pilothouse:controller in the versions {} and {}: build the guest for one of them", versions[0], versions[1]
-    )]
-    MixedVersions {
-        /// Two of the versions.
-        versions: [ContractVersion; 2],
-    },
-    /// The component exports `reconcile-many` together with `reconcile`, or in contract 0.1 with `handler`.
-    #[error(
-        "it exports reconcile-many together with {other}: a plugin exports one of reconcile and reconcile-many, and in contract \
-         0.1 reconcile-many without handler"
-    )]
-    MixedWorlds {
-        /// The export that does not belong to the world.
-        other: &'static str,
-    },
+    /// The component exports `reconcile-many` together with `reconcile`.
+    #[error("it exports reconcile-many together with reconcile: a plugin exports one of them")]
+    MixedWorlds,
     /// The component does not have the exports of a world of the contract.
     #[error(
         "a component of another world: it exports {found}, and not {missing}; a plugin targets the world reconciler, \
@@ -68,8 +53,8 @@ pub enum LoadError {
     },
     /// The component has imports that this host does not provide.
     #[error(
-        "it has imports that this host does not provide: {0}; this host serves pilothouse:controller in the versions {served} and \
-         WASI 0.2: rebuild the guest with a matching pilothouse-sdk, or run a newer host", served = ContractVersion::served()
+        "it has imports that this host does not provide: {0}; this host serves pilothouse:controller@{CONTRACT} and WASI 0.2: \
+         rebuild the guest with the pilothouse-sdk that comes with this host, or run a newer host"
     )]
     MissingImport(String),
     /// The compiler refused the component.
@@ -235,7 +220,7 @@ impl Fault {
     }
 }
 
-/// An import call beyond a limit of the plugin. In contract 0.1 it traps, since that has no error for it.
+/// An import call beyond a limit of the plugin.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct OverLimit(String);

@@ -33,7 +33,7 @@ pub(crate) const MAX_LEAKED: usize = 32 << 10;
 
 /// Most handles that the table of a guest may have at a time, `others` being those of resources that no call ends.
 pub(crate) fn max_places(handle_bytes: usize, others: usize) -> usize {
-    // The answer of one write may exceed the limit of the call, and a call lends what it was given.
+    // The answer of one write may exceed the limit of the call.
     const MORE: usize = 1 << 10;
     (handle_bytes / HANDLE_BYTES).saturating_add(MAX_LEAKED + others + MORE)
 }
@@ -103,27 +103,18 @@ pub(crate) struct Handles {
     max_bytes: usize,
     /// How many entries are queries, options or events.
     builders: usize,
-    /// How many entries the guest was only lent: it has no place for them.
-    lent: usize,
     /// How many handles of earlier calls the guest did not drop.
     leaked: usize,
 }
 
 impl Handles {
     pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { entries: BTreeMap::new(), next: 0, bytes: 0, max_bytes, builders: 0, lent: 0, leaked: 0 }
+        Self { entries: BTreeMap::new(), next: 0, bytes: 0, max_bytes, builders: 0, leaked: 0 }
     }
 
     /// A handle of a cached object.
     pub(crate) fn push_cached(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
         self.push(Entry::Object(object, 0), 0)
-    }
-
-    /// A handle of a cached object that the guest is lent for a call of its export.
-    pub(crate) fn lend_cached(&mut self, object: Object) -> Result<Resource<Object>, OverLimit> {
-        let own = self.push_cached(object)?;
-        self.lent += 1;
-        Ok(Resource::new_borrow(own.rep()))
     }
 
     /// A handle of an object that a live call to this cluster answered; its body counts.
@@ -258,11 +249,10 @@ impl Handles {
 
     /// Ends a call: drops all entries.
     pub(crate) fn clear(&mut self) {
-        self.leaked += self.entries.len() - self.lent;
+        self.leaked += self.entries.len();
         self.entries.clear();
         self.bytes = 0;
         self.builders = 0;
-        self.lent = 0;
     }
 
     /// Whether the instance must be replaced after its call: half of the numbers are used, or the guest has not dropped very
@@ -392,13 +382,12 @@ mod tests {
     }
 
     #[test]
-    fn handles_that_are_not_dropped_wear_an_instance_out_and_lent_ones_do_not() {
+    fn handles_that_are_not_dropped_wear_an_instance_out() {
         let mut handles = Handles::new(64 << 20);
         let one = object(0, 0);
         let mut first = Vec::new();
         for call in 0..8 {
             for _ in 0..MAX_LEAKED / 8 {
-                handles.lend_cached(one.clone()).unwrap();
                 let kept = handles.push_cached(one.clone()).unwrap();
                 if call == 0 {
                     first.push(kept);

@@ -39,7 +39,7 @@ pub struct Request<'a> {
     pub attempt: u32,
     /// Why the key is reconciled.
     pub reasons: ReasonSet,
-    /// The priority of the key on the queue; 0 is the usual one. Contract 0.1 does not show it.
+    /// The priority of the key on the queue; 0 is the usual one.
     pub priority: i32,
 }
 
@@ -241,8 +241,7 @@ impl Instance {
         self.one_for_each(answers, requests.len(), "keys")
     }
 
-    /// Delivers events of one watch to the guest's handler and returns one result per event, in their order. In contract 0.1
-    /// there is a call for each, which cannot fail.
+    /// Delivers events of one watch to the guest's handler and returns one result per event, in their order.
     ///
     /// # Errors
     /// When the guest faults, the component does not export `handler`, or the number of results differs from the number of
@@ -264,7 +263,7 @@ impl Instance {
         self.one_for_each(answers, events.len(), "events")
     }
 
-    /// Tells the guest's handler that all objects of the first list of a watch were delivered. Contract 0.1 has no such call.
+    /// Tells the guest's handler that all objects of the first list of a watch were delivered.
     ///
     /// # Errors
     /// When the guest faults or the component does not export `handler`.
@@ -273,39 +272,6 @@ impl Instance {
         let call = self.exports.synced(&mut self.store, watch);
         let answer = deadline.limit(self.budget.metered(call)).await;
         self.end(answer)
-    }
-
-    /// Takes the guest's state, of which `most` bytes may be kept, for the next generation of the plugin; none if the guest has
-    /// none to hand over.
-    ///
-    /// # Errors
-    /// When the guest faults, the component does not export `state`, or the state is larger than `most` and than any call may
-    /// pass.
-    pub async fn save(&mut self, most: usize) -> Result<Option<Vec<u8>>, Fault> {
-        self.store.set_hostcall_fuel(most.max(HOSTCALL_BYTES));
-        // The plugin may have another generation by now, with other grants.
-        let imports = self.store.data_mut().take_imports("save");
-        let deadline = self.begin(None, CallStart::from(0));
-        let call = self.exports.save(&mut self.store);
-        let answer = deadline.limit(self.budget.metered(call)).await;
-        let saved = self.end(answer);
-        self.store.data_mut().set_imports(imports);
-        self.store.set_hostcall_fuel(HOSTCALL_BYTES);
-        saved
-    }
-
-    /// Gives the guest the state of the generation before. The inner error is the guest's own message.
-    ///
-    /// # Errors
-    /// When the guest faults or the component does not export `state`.
-    pub async fn restore(&mut self, saved: &[u8]) -> Result<Result<(), String>, Fault> {
-        let imports = self.store.data_mut().take_imports("restore");
-        let deadline = self.begin(None, CallStart::from(0));
-        let call = self.exports.restore(&mut self.store, saved);
-        let answer = deadline.limit(self.budget.metered(call)).await;
-        let restored = self.end(answer);
-        self.store.data_mut().set_imports(imports);
-        restored
     }
 
     /// Checks that there are as many answers as questions.
@@ -371,8 +337,8 @@ fn fault(state: &StoreState, kind: FaultKind, error: &wasmtime::Error) -> Fault 
     let cause = error.root_cause().to_string();
     if cause.starts_with(TOO_MUCH) {
         let message = format!(
-            "the guest passed too many bytes to the host in one call: a body of a live call may have 3 MiB, a state \
-             limits.stateBytes, a description limits.descriptorBytes, and all arguments of a call {HOSTCALL_BYTES} bytes{trace}"
+            "the guest passed too many bytes to the host in one call: a body of a live call may have 3 MiB, a description \
+             limits.descriptorBytes, and all arguments of a call {HOSTCALL_BYTES} bytes{trace}"
         );
         return Fault::new(FaultKind::Limit, message);
     }

@@ -4,7 +4,7 @@
 //!  bytes ──► Compiler (a process of its own) ──► CompileCache (.cwasm by digest) ──► Code (linked, unloadable)
 //!                                                                                      │ instantiate
 //!                      HostImports (the manager) ◄── imports ── Instance (one store) ◄───┘
-//!                                                               │ describe · reconcile(_many) · handle · save · restore
+//!                                                               │ describe · reconcile(_many) · handle
 //!                                                               ▼
 //!                                                        answer or Fault
 //! ```
@@ -38,7 +38,7 @@ mod wasi;
 
 pub use code::Code;
 pub use compile::{Compiler, compile_worker};
-pub use contract::ContractVersion;
+pub use contract::CONTRACT;
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, Fault, FaultKind, LoadError};
 pub use guest_memory::GuestMemory;

@@ -13,10 +13,10 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use crate::budget::Budget;
 use crate::guest_memory::GuestMemory;
 use crate::handles::Handles;
-use crate::host::{CallContext, HostImports, LogOnly, System};
+use crate::host::{CallContext, HostImports, System};
 use crate::http::{Http, MAX_HANDLES};
-use crate::imports::v0_2::{MAX_KINDS, MAX_METRICS};
 use crate::imports::{Kept, Kind, Metric};
+use crate::imports::{MAX_KINDS, MAX_METRICS};
 use crate::limits::StoreLimiter;
 use crate::wasi;
 
@@ -107,21 +107,6 @@ impl StoreState {
         self.budget.begin(at, self.limits.cpu_per_call);
     }
 
-    /// Until [`set_imports`](Self::set_imports) the guest has its log and its configuration only; answers what it had.
-    pub(crate) fn take_imports(&mut self, call: &'static str) -> Arc<dyn HostImports> {
-        let all = Arc::clone(&self.host);
-        self.set_imports(Arc::new(LogOnly::new(Arc::clone(&all), call)));
-        all
-    }
-
-    /// Gives the guest the imports that were taken from it.
-    pub(crate) fn set_imports(&mut self, imports: Arc<dyn HostImports>) {
-        if let Some(wasi) = &mut self.wasi {
-            wasi.http.hooks.host = Arc::clone(&imports);
-        }
-        self.host = imports;
-    }
-
     fn wasi(&mut self) -> &mut Wasi {
         let Self { wasi, host, call, system, .. } = self;
         wasi.get_or_insert_with(|| Box::new(Wasi::new(host, call, system.as_ref())))
@@ -168,17 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn wasi_is_made_at_its_first_use_and_has_the_imports_that_are_set() {
+    fn wasi_is_made_at_its_first_use() {
         let mut state = StoreState::new(Arc::new(Nothing), Limits::default(), Arc::default());
         state.begin(CallContext::default(), Instant::now());
-        let before = state.take_imports("save");
         assert!(state.wasi.is_none());
-        let (during, deadline) = (Arc::clone(&state.host), state.deadline);
+        let deadline = state.deadline;
         let _ = state.http();
-        let hooks = &state.wasi().http.hooks;
-        assert_eq!(hooks.deadline, deadline);
-        assert!(Arc::ptr_eq(&hooks.host, &during), "the imports at that time");
-        state.set_imports(Arc::clone(&before));
-        assert!(Arc::ptr_eq(&state.wasi().http.hooks.host, &before), "those that are set later");
+        assert_eq!(state.wasi().http.hooks.deadline, deadline);
     }
 }

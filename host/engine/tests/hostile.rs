@@ -213,58 +213,6 @@ async fn a_body_of_any_size_is_refused_with_the_bound_that_it_exceeds() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_state_of_limits_state_bytes_is_taken_and_one_beyond_is_refused_with_its_name() -> Result<()> {
-    const MEBIBYTE: usize = 1 << 20;
-    for (bytes, most, is_taken) in [
-        (12 * MEBIBYTE, 16 * MEBIBYTE, true),
-        (16 * MEBIBYTE, 16 * MEBIBYTE, true),
-        (16 * MEBIBYTE + 1, 16 * MEBIBYTE, false),
-        (9 * MEBIBYTE, MEBIBYTE, false),
-    ] {
-        let attack = Attack::new(json!({"mode": "large-state", "bytes": bytes}), patient()).await?;
-        let mut instance = Instance::new(&attack.code, attack.host.clone(), attack.limits).await?;
-        let key = "default/good".parse()?;
-        let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
-        assert_eq!(instance.reconcile(&request, 1).await?, Ok(Outcome::Done));
-        match instance.save(most).await {
-            Ok(saved) => assert!(is_taken && saved.is_some_and(|saved| saved.len() == bytes), "{bytes}"),
-            Err(fault) => {
-                assert!(!is_taken && fault.kind == FaultKind::Limit, "{bytes}: {fault}");
-                assert!(fault.message.contains("limits.stateBytes"), "{fault}");
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The plugin may be of another generation by then, or may not be called at all.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_guest_that_hands_its_state_over_has_its_log_and_nothing_else() -> Result<()> {
-    let attack = Attack::new(json!({"mode": "active-state"}), patient()).await?;
-    let mut instance = Instance::new(&attack.code, attack.host.clone(), attack.limits).await?;
-    let key = "default/good".parse()?;
-    let request = Request { key: &key, attempt: 0, reasons: ReasonSet::of_bits(1), priority: 0 };
-    for call in ["save", "restore"] {
-        assert_eq!(instance.reconcile(&request, 1).await?, Ok(Outcome::Done));
-        attack.host.lines.lock().unwrap().clear();
-        match call {
-            "save" => assert_eq!(instance.save(1 << 20).await?, Some(Vec::new())),
-            _ => assert_eq!(instance.restore(b"").await?, Ok(())),
-        }
-        let lines = std::mem::take(&mut *attack.host.lines.lock().unwrap());
-        assert_eq!(lines.len(), 5, "{lines:?}");
-        for (_, line) in lines {
-            assert!(line.contains(&format!(" in {call}: it has the log and the configuration")), "{line}");
-        }
-        assert_eq!(attack.host.calls.load(Relaxed), 0);
-    }
-    // Other calls have all of them again.
-    let kind = pilothouse_object::Gvk::new("", "v1", "ConfigMap");
-    assert!(attack.host.cache_get(&kind, &key).is_ok() && instance.is_usable());
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_handles_than_wasmtime_has_by_default_are_refused_at_the_limit_of_the_plugin() -> Result<()> {
     let limits = Limits { handle_bytes: 128 << 20, ..patient() };
     let answers = Attack::new(json!({"mode": "kept-handles"}), limits).await?.reconcile(&["bad"]).await?;

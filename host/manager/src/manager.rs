@@ -26,6 +26,7 @@ use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::split_run;
 use pilothouse_workqueue::{Priority, Timekeeper};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -235,6 +236,7 @@ impl Manager {
         if let Some(traces) = &options.traces {
             metrics.watch_traces(traces.clone());
         }
+        let (reloads, mut wanted) = mpsc::unbounded_channel();
         let timekeeper = Timekeeper::new();
         guests.group().spawn({
             let timekeeper = timekeeper.clone();
@@ -253,6 +255,7 @@ impl Manager {
             host_events,
             schedules: Schedules::start(&Handle::current()),
             traces: options.traces.clone(),
+            reloads,
         };
         let asker = AskServer::new(&client, Arc::clone(factory.availability()));
         let reviews = AccessReviews::new(Arc::new(asker));
@@ -310,6 +313,15 @@ impl Manager {
         if let Some(shards) = shards {
             manager.follow_shards(&shards);
         }
+        let (this, stopping) = (Arc::downgrade(&manager.0), manager.0.stopping.clone());
+        let reloading = async move {
+            while let Some(Some(name)) = stopping.run_until_cancelled(wanted.recv()).await {
+                let Some(this) = this.upgrade() else { return };
+                // It may have been removed meanwhile.
+                let _ = Self(this).reload(&name);
+            }
+        };
+        manager.0.tasks.spawn_on(reloading, manager.work());
         manager
     }
 

@@ -28,6 +28,7 @@ use pilothouse_plugin::{AllowLists, Description, Grants, KeySharing, Manifest};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use pilothouse_workqueue::Timekeeper;
@@ -39,9 +40,8 @@ use crate::dispatch::guest::{Compiler, Component};
 use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
 use crate::imports::remote_clusters::ClusterTable;
 use crate::leader_election::LeaderElection;
-use crate::lifecycle::component_source::ComponentSource;
 use crate::lifecycle::config_sources::{ConfigSources, MergedConfig, SharedSources};
-use crate::lifecycle::generation::{ComponentTraits, Generation};
+use crate::lifecycle::generation::Generation;
 use crate::lifecycle::informers::Leasing;
 use crate::lifecycle::load::{Cause, Load, Loader};
 use crate::lifecycle::plugin::{HostContext, Plugin};
@@ -83,7 +83,7 @@ impl TestHost {
         Self { guests, instances, timekeeper }
     }
 
-    fn context(&self, election: LeaderElection) -> HostContext {
+    fn context(&self, election: LeaderElection, reloads: mpsc::UnboundedSender<Arc<str>>) -> HostContext {
         let Self { guests, instances, timekeeper } = self.clone();
         let standby = Standby::start(&election, &guests, &Handle::current());
         HostContext {
@@ -97,12 +97,13 @@ impl TestHost {
             schedules: Schedules::start(&Handle::current()),
             standby,
             traces: None,
+            reloads,
         }
     }
 }
 
 pub(crate) fn host_context(election: LeaderElection) -> HostContext {
-    TestHost::new().context(election)
+    TestHost::new().context(election, mpsc::unbounded_channel().0)
 }
 
 /// Compiles bytes to the component of that digest.
@@ -201,8 +202,7 @@ pub(crate) struct TestPlugin {
     pub(crate) compiler: Arc<FakeCompiler>,
     pub(crate) server: FakeControllerSource,
     pub(crate) rules: FakeRules,
-    /// The file of the component.
-    pub(crate) wasm_path: PathBuf,
+    reloads: Mutex<mpsc::UnboundedReceiver<Arc<str>>>,
 }
 
 impl TestPlugin {
@@ -268,10 +268,11 @@ impl TestPlugin {
             indexes: Default::default(),
             fetcher: None,
         };
-        let context = host.context(election);
+        let (sender, reloads) = mpsc::unbounded_channel();
+        let context = host.context(election, sender);
         let plugin = Plugin::new("p", &context, &Metrics::new(), keys, None);
-        let (standby, wasm_path) = (context.standby, PathBuf::from("p.wasm"));
-        Self { host, plugin, standby, loader, compiler, server, rules, wasm_path }
+        let (standby, reloads) = (context.standby, Mutex::new(reloads));
+        Self { host, plugin, standby, loader, compiler, server, rules, reloads }
     }
 
     /// The configuration of a manifest without `configFrom`.
@@ -289,7 +290,7 @@ impl TestPlugin {
         if spec.get("permissions").is_none() {
             spec["permissions"] = reads(&["*"], &[]);
         }
-        let files = Files { wasm_path: self.wasm_path.clone(), ..files(b"", &spec) };
+        let files = files(b"", &spec);
         let component = Arc::new(component);
         let generation = self.generation(&component, &files).await;
         self.plugin.switch(Arc::new(generation), Cause::Change, &CancellationToken::new()).unwrap();
@@ -325,14 +326,14 @@ impl TestPlugin {
             assert!(lease.wait_synced().await);
         }
         let _ = imports.kinds.set(kinds.into());
-        let source = ComponentSource {
-            path: files.wasm_path.clone(),
-            slots: Arc::clone(&self.loader.slots),
-            work: Handle::current(),
-        };
-        let traits = ComponentTraits::of(&**component).unwrap();
-        let state = traits.has_state.then(|| Arc::clone(self.plugin.guest_state()));
-        Generation::new(&load, Arc::clone(&code), traits, imports, description, source, state)
+        let world = component.world().unwrap();
+        Generation::new(&load, Arc::clone(&code), world, imports, description)
+    }
+
+    /// How often the plugin was to be loaded again since the last call of this.
+    pub(crate) fn reloads(&self) -> usize {
+        let mut reloads = self.reloads.lock();
+        std::iter::from_fn(|| reloads.try_recv().ok()).count()
     }
 
     /// Adds a key to the queue, as a change of an object does.

@@ -171,6 +171,7 @@ impl Description {
         let watches =
             elements("watches", &document.watches, |at, text| watch::watch(at, text, world, limits))?;
         watch::check_distinct(&watches)?;
+        watch::check_names(&watches)?;
         key_map::check(&watches)?;
         let indexes = elements("indexes", &document.indexes, index::index)?;
         index::check(&indexes, &watches)?;

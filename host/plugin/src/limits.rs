@@ -156,8 +156,6 @@ pub struct PluginLimits {
     pub event_qps: f64,
     /// Series that the plugin's own metrics may have in all.
     pub metric_series: usize,
-    /// Bytes of state that a generation may hand over to the next.
-    pub state_bytes: usize,
     /// Maximum number of keys in the queue, including delayed ones, when the guest adds a key. Keys that the host adds
     /// are not limited by it, because their number is that of the objects.
     pub queue_depth: usize,
@@ -176,7 +174,6 @@ impl Default for PluginLimits {
             api_qps: None,
             event_qps: 50.0,
             metric_series: 1_000,
-            state_bytes: 1 << 20,
             // More than a cluster has objects of one kind, and about 30 MiB.
             queue_depth: 250_000,
         }

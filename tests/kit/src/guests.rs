@@ -34,11 +34,31 @@ pub fn wasm(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path.clone())
 }
 
-/// The path of a component that was built against a version of the contract and is kept as a file in `tests/contract`.
+/// The bytes of a component as if it was built for another version of the contract, of the same length: its interfaces have
+/// that version in their names.
+///
+/// # Panics
+/// When a name has no version, or one of another length.
 #[must_use]
-pub fn stored(version: &str, name: &str) -> PathBuf {
-    let file = format!("{}.wasm", name.replace('-', "_"));
-    paths::repository().join("tests/contract").join(version).join(file)
+pub fn of_contract(mut wasm: Vec<u8>, version: &str) -> Vec<u8> {
+    const PACKAGE: &[u8] = b"pilothouse:controller/";
+    let mut from = 0;
+    while let Some(at) = wasm[from..].windows(PACKAGE.len()).position(|window| window == PACKAGE) {
+        let name = from + at + PACKAGE.len();
+        let is_of_name = |byte: &u8| byte.is_ascii_lowercase() || *byte == b'-';
+        let begin = name + wasm[name..].iter().take_while(|byte| is_of_name(byte)).count();
+        from = begin;
+        if wasm[begin] != b'@' {
+            continue;
+        }
+        let number = begin + 1..begin + 1 + version.len();
+        assert!(
+            !wasm[number.end].is_ascii_digit() && wasm[number.end] != b'.',
+            "a version of another length"
+        );
+        wasm[number].copy_from_slice(version.as_bytes());
+    }
+    wasm
 }
 
 fn build_all() -> anyhow::Result<Guests> {

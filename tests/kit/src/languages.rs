@@ -101,7 +101,7 @@ fn script(language: Language, name: &str, value: impl AsRef<OsStr>, component: &
 /// well.
 fn npm(work: &Path, to: &Path) -> anyhow::Result<()> {
     let copy = work.join("guests/other-languages/javascript");
-    let (contract, copied) = (paths::repository().join("wit/0.2"), work.join("wit/0.2"));
+    let (contract, copied) = (paths::repository().join("wit"), work.join("wit"));
     for (from, to) in [(folder().join("javascript"), &copy), (contract, &copied)] {
         fs::create_dir_all(to)?;
         for entry in fs::read_dir(from)? {

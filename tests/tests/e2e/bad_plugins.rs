@@ -119,6 +119,15 @@ fn all_bad(namespace: &str) -> Result<Vec<Bad>> {
             &["future.wasm", "imports that this host does not provide", "teleport", "run a newer host"],
         ),
         component(
+            "former-contract",
+            &guests::of_contract(probe.clone(), "0.1.0"),
+            &[
+                "former-contract.wasm",
+                "needs pilothouse:controller@0.1, this host serves 0.2",
+                "rebuild the guest with pilothouse-sdk 0.2",
+            ],
+        ),
+        component(
             "half",
             &probe[..probe.len() / 2],
             &["half.wasm", "damaged or incomplete", "copy the file again"],

@@ -25,6 +25,7 @@ pilothouse_tests::on_both_servers!(
     status_prints_a_table_or_json_and_top_prints_rates,
     a_run_that_cannot_start_says_why_in_one_line,
     a_second_start_compiles_nothing_and_trusts_nothing_that_is_damaged,
+    a_plugin_whose_compiled_file_is_lost_is_loaded_again,
 );
 
 /// The event of a host that ends while calls go on.
@@ -378,5 +379,29 @@ fn a_second_start_compiles_nothing_and_trusts_nothing_that_is_damaged(server: Se
     works(&host)?;
     assert_eq!(loglines::events(&host, "compile_cache_entry_damaged").len(), 1);
     assert_eq!(compiled(folder.path())?[path].1.len(), third[path].1.len());
+    Ok(())
+}
+
+fn a_plugin_whose_compiled_file_is_lost_is_loaded_again(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
+    let cluster = namespace(plane, "lost-code", 1)?;
+    let folder = tempfile::tempdir()?;
+    // Each call has an instance of its own, so nothing is mapped between two calls.
+    let args = ["--idle-ttl", "0"].map(str::to_owned).to_vec();
+    let dir = Some(folder.path().to_owned());
+    let host = Host::start(HostOptions { args, dir, ..HostOptions::new(plane.kubeconfig()) })?;
+    install(&host, "probe", &probe("probe", "lost-code", json!({})))?;
+    let ended = |name: &str| {
+        let key = format!("lost-code/{name}");
+        loglines::said(&host, "probe", "end").iter().any(|line| line.key == key)
+    };
+    host.wait_for("the first call", SOON, || ended("map-0"))?;
+    compiled(folder.path())?.keys().try_for_each(fs::remove_file)?;
+    cluster.config_map("lost-code", "later")?;
+    host.wait_for("a call of the plugin that was loaded again", SOON, || ended("later"))?;
+    let status = plugins::status(&host, "probe")?;
+    assert_eq!((status.generation, status.last_error), (2, None));
+    assert_eq!(loglines::events(&host, "code_lost").len(), 1);
+    assert_eq!(compiled(folder.path())?.len(), 1, "it was compiled again");
     Ok(())
 }

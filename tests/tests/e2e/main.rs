@@ -11,7 +11,6 @@ mod check;
 mod clusters;
 mod compile;
 mod config_from;
-mod contract_0_1;
 mod deployment_watcher;
 mod dev;
 mod dev_toolchain;

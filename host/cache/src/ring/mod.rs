@@ -90,7 +90,6 @@ type Waker = Box<dyn Fn() + Send + Sync>;
 /// Holds the events that one consumer has not had time for.
 pub struct Ring {
     indexer: Arc<Indexer>,
-    options: RingOptions,
     pending: Mutex<Pending>,
     wake: Notify,
     waker: ArcSwapOption<Waker>,
@@ -103,18 +102,11 @@ impl Ring {
     pub fn new(indexer: Arc<Indexer>, options: RingOptions) -> Arc<Self> {
         Arc::new(Self {
             indexer,
-            options,
             pending: Mutex::new(Pending::new(options)),
             wake: Notify::new(),
             waker: ArcSwapOption::empty(),
             synced: watch::Sender::new(false),
         })
-    }
-
-    /// An empty ring with the same store and options, for events that are [put back](Self::put_back).
-    #[must_use]
-    pub fn sibling(&self) -> Arc<Self> {
-        Self::new(Arc::clone(&self.indexer), self.options)
     }
 
     /// From now on `waker` is called after each event was taken in, without the lock of the ring; the one before is not. For
@@ -151,11 +143,6 @@ impl Ring {
         Some(Batch { ring: self.clone(), events, initial })
     }
 
-    /// Takes in an event that was handed out before, as the newest of its key. It is merged like any other.
-    pub fn put_back(&self, event: Event) {
-        self.push(&event.key().clone(), Item::from(event));
-    }
-
     /// Takes in an event that was handed out and must be told again, before what waits of its key by now. All of them are held
     /// back until [`release`](Self::release). With [`Delivery::Latest`] a further event of the key, with which they are
     /// merged, ends that too.
@@ -172,12 +159,6 @@ impl Ring {
     /// No event is held back any longer. For the consumer, who is not woken.
     pub fn release_all(&self) {
         self.pending.lock().release_all();
-    }
-
-    /// Whether an event of this key waits.
-    #[must_use]
-    pub fn holds(&self, key: &ObjectKey) -> bool {
-        self.pending.lock().holds(key)
     }
 
     /// Whether there may be an event to hand out. After [`try_next_batch`](Self::try_next_batch) had none, there is none

@@ -134,11 +134,6 @@ impl Pending {
         self.entries.len()
     }
 
-    /// Whether a key has a pending event.
-    pub(super) fn holds(&self, key: &ObjectKey) -> bool {
-        self.entries.contains_key(key)
-    }
-
     /// Whether there is an entry that is not known to be parked.
     pub(super) fn has_next(&self) -> bool {
         !self.order.is_empty()

@@ -398,23 +398,8 @@ fn each_event_that_is_taken_in_calls_the_newest_waker_which_may_take_it() {
     assert_eq!(count(), 2);
     assert_eq!(pair.told().len(), 1);
     assert!(!pair.ring.has_next());
-    pair.ring.put_back(Event::Added { object: x("2"), initial: false, updated: false });
+    pair.update(&x("3"));
     assert_eq!(count(), 1);
-}
-
-#[test]
-fn events_that_are_put_back_are_merged_by_key_and_a_sibling_has_none_of_the_others() {
-    let pair = Pair::latest();
-    let back = pair.ring.sibling();
-    pair.add(&x("1"));
-    assert!(pair.ring.holds(x("1").key()) && !back.holds(x("1").key()));
-    back.put_back(Event::Added { object: x("1"), initial: false, updated: false });
-    back.put_back(Event::Updated { old: Some(x("1")), new: x("2") });
-    assert!(back.holds(x("1").key()));
-    let mut batch = back.try_next_batch(9).unwrap();
-    let events: Vec<String> = batch.take().iter().map(describe).collect();
-    assert_eq!(events, ["add+ a/x 2"]);
-    assert!(!back.has_next());
 }
 
 #[test]

@@ -244,12 +244,12 @@ mod tests {
         let import = |name: &str| Import { name: name.to_owned(), meaning: meaning(name) };
         let interfaces = Interfaces {
             contract: None,
-            exports: vec!["pilothouse:controller/reconcile@0.1.0".to_owned(), "a:b/c@1.0.0".to_owned()],
+            exports: vec!["pilothouse:controller/reconcile@0.2.1".to_owned(), "a:b/c@1.0.0".to_owned()],
             imports: [
-                "pilothouse:controller/types@0.1.0",
+                "pilothouse:controller/types@0.2.1",
                 "wasi:io/poll@0.2.6",
                 "wasi:io/error@0.2.6",
-                "pilothouse:controller/log@0.1.0",
+                "pilothouse:controller/log@0.2.1",
                 "wasi:cli/stdout@0.2.6",
                 "wasi:http/types@0.2.6",
                 "wasi:sockets/tcp@0.2.6",

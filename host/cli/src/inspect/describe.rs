@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_engine::{Code, ContractVersion, Instance};
+use pilothouse_engine::{Code, Instance};
 use pilothouse_plugin::{Description, Manifest, printable};
 use serde_json::{Map, Value};
 
@@ -31,14 +31,6 @@ pub(crate) async fn call(
 /// Reads the answer of a component.
 pub(crate) fn parse(answer: &[u8], code: &Code, manifest: &Manifest) -> Result<Description, String> {
     let world = code.world().map_err(|error| error.to_string())?;
-    let version = code.version().map_err(|error| error.to_string())?;
-    let description =
-        Description::parse(answer, world, &manifest.limits.descriptor).and_then(|description| {
-            // As a host does: handlers of 0.1 are not told which watch an event is of.
-            if version != ContractVersion::V0_1 {
-                description.check_watch_names()?;
-            }
-            Ok(description)
-        });
+    let description = Description::parse(answer, world, &manifest.limits.descriptor);
     description.map_err(|error| format!("describe: {}", printable(&error.to_string())))
 }

@@ -70,7 +70,7 @@ impl Interfaces {
     }
 }
 
-/// `cache` of `pilothouse:controller/cache@0.1.0`; other names as they are.
+/// `cache` of `pilothouse:controller/cache@0.2.1`; other names as they are.
 pub(crate) fn short(name: &str) -> &str {
     name.strip_prefix(CONTRACT).map_or(name, |rest| rest.split('@').next().unwrap_or(rest))
 }

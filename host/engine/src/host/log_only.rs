@@ -1,6 +1,5 @@
-//! [`LogOnly`]: the imports of a guest that describes itself, or hands its state over. It has its log, its configuration and the
-//! names of its clusters, and nothing else: a version that may still be refused, or whose grants are not in force any more, changes nothing, reads nothing
-//! and sends nothing.
+//! [`LogOnly`]: the imports of a guest that describes itself. It has its log, its configuration and the names of its clusters,
+//! and nothing else: a version that may still be refused changes nothing, reads nothing and sends nothing.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,28 +16,25 @@ use super::{
 /// Refuses all but the log and the configuration of these imports.
 pub struct LogOnly {
     host: Arc<dyn HostImports>,
-    /// The call, as refusals name it.
-    call: &'static str,
 }
 
 impl LogOnly {
-    /// The imports in this call of the contract, such as `describe`.
+    /// The imports in `describe`.
     #[must_use]
-    pub fn new(host: Arc<dyn HostImports>, call: &'static str) -> Self {
-        Self { host, call }
+    pub fn new(host: Arc<dyn HostImports>) -> Self {
+        Self { host }
     }
+}
 
-    fn refused(&self, what: &str) -> Refusal {
-        let call = self.call;
-        Refusal::unavailable(format_args!(
-            "{what} in {call}: it has the log and the configuration; do this in reconcile or in a handler"
-        ))
-    }
+fn refused(what: &str) -> Refusal {
+    Refusal::unavailable(format_args!(
+        "{what} in describe: it has the log and the configuration; do this in reconcile or in a handler"
+    ))
 }
 
 impl std::fmt::Debug for LogOnly {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LogOnly").field("call", &self.call).finish_non_exhaustive()
+        f.debug_struct("LogOnly").finish_non_exhaustive()
     }
 }
 
@@ -64,11 +60,11 @@ impl LogImports for LogOnly {
 
 impl CacheImports for LogOnly {
     fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
-        Err(self.refused("the cache cannot be read"))
+        Err(refused("the cache cannot be read"))
     }
 
     fn cache_list(&self, _: &Gvk, _: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        Err(self.refused("the cache cannot be read"))
+        Err(refused("the cache cannot be read"))
     }
 
     fn cache_index_values(
@@ -77,7 +73,7 @@ impl CacheImports for LogOnly {
         _: &str,
         _: &mut dyn FnMut(Option<&str>) -> ControlFlow<()>,
     ) -> Result<(), Refusal> {
-        Err(self.refused("the cache cannot be read"))
+        Err(refused("the cache cannot be read"))
     }
 }
 
@@ -87,19 +83,19 @@ impl ClientImports for LogOnly {
     }
 
     fn client(&self, _: ClientCall) -> ClientFuture {
-        Box::pin(std::future::ready(Err(self.refused("no live calls").into())))
+        Box::pin(std::future::ready(Err(refused("no live calls").into())))
     }
 }
 
 impl EventImports for LogOnly {
     fn record_event(&self, _: &CallContext, _: GuestEvent) -> Result<(), Refusal> {
-        Err(self.refused("no Events can be recorded"))
+        Err(refused("no Events can be recorded"))
     }
 }
 
 impl MetricImports for LogOnly {
     fn metric_declare(&self, _: MetricSpec) -> Result<Arc<dyn GuestMetric>, Refusal> {
-        Err(self.refused("no metrics can be declared"))
+        Err(refused("no metrics can be declared"))
     }
 }
 
@@ -114,7 +110,7 @@ impl SystemImports for LogOnly {
 
 impl QueueImports for LogOnly {
     fn queue_room(&self, _: &[ObjectKey]) -> Result<(), Refusal> {
-        Err(self.refused("no keys can be queued"))
+        Err(refused("no keys can be queued"))
     }
 
     // No key can be added, so there is nothing to forget or to delay.

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use pilothouse_engine::{
-    CallStart, Code, ContractVersion, Engine, Event, Failure, Fault, HostImports, Instance, LoadError,
-    Outcome, Request,
+    CallStart, Code, Engine, Event, Failure, Fault, HostImports, Instance, LoadError, Outcome, Request,
 };
 use pilothouse_plugin::{Limits, World};
 
@@ -29,15 +28,6 @@ pub(crate) trait Component: Send + Sync {
 
     /// The world that the component targets.
     fn world(&self) -> Result<World, LoadError>;
-
-    /// The version of the contract that the component targets.
-    fn version(&self) -> Result<ContractVersion, LoadError>;
-
-    /// Whether the component hands its state over at a reload.
-    fn has_state(&self) -> Result<bool, LoadError>;
-
-    /// Makes the machine code again, from the bytes of the component, after it was lost.
-    fn restore(&self, wasm: Bytes) -> BoxFuture<'_, Result<(), LoadError>>;
 
     /// Drops the mapping of the code; the next instance maps it again.
     fn unload(&self);
@@ -88,12 +78,6 @@ pub(crate) trait Guest: Send {
 
     /// Says that all objects of the first list of a watch were delivered.
     fn synced<'a>(&'a mut self, watch: &'a str, call: CallStart) -> BoxFuture<'a, Result<(), Fault>>;
-
-    /// Takes the state for the next generation.
-    fn save(&mut self, most: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>>;
-
-    /// Gives the state of the generation before; the inner error is the guest's own message.
-    fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>>;
 }
 
 impl Compiler for Engine {
@@ -111,18 +95,6 @@ impl Component for Code {
 
     fn world(&self) -> Result<World, LoadError> {
         Self::world(self)
-    }
-
-    fn version(&self) -> Result<ContractVersion, LoadError> {
-        Self::version(self)
-    }
-
-    fn has_state(&self) -> Result<bool, LoadError> {
-        Self::has_state(self)
-    }
-
-    fn restore(&self, wasm: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
-        Box::pin(Self::restore(self, wasm))
     }
 
     fn unload(&self) {
@@ -185,13 +157,5 @@ impl Guest for Instance {
 
     fn synced<'a>(&'a mut self, watch: &'a str, call: CallStart) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(Self::synced(self, watch, call))
-    }
-
-    fn save(&mut self, most: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
-        Box::pin(Self::save(self, most))
-    }
-
-    fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>> {
-        Box::pin(Self::restore(self, saved))
     }
 }

@@ -4,7 +4,6 @@ pub(crate) mod backfill;
 pub(crate) mod call_id;
 pub(crate) mod charged;
 pub(crate) mod guest;
-pub(crate) mod guest_state;
 pub(crate) mod instance_pool;
 pub(crate) mod leadership_gate;
 pub(crate) mod limiter;

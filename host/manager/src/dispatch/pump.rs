@@ -1,16 +1,14 @@
 //! [`Pump`]: delivers the events of one handler watch from its ring to the guest, one call at a time and in order.
 //!
-//! Handlers of contract 0.2 get many events in a call, each of another key, and may fail: a failed event [comes
-//! again](retries), and a fault is a failure of its event. After the fault of a call with many events each is delivered in a
-//! call of its own. Handlers of contract 0.1 get one event in a call, and cannot fail.
+//! Handlers get many events in a call, each of another key, and may fail: a failed event [comes again](retries), and a fault is
+//! a failure of its event. After the fault of a call with many events each is delivered in a call of its own.
 //!
 //! A pump belongs to a generation. It has a task only while there are events: the ring starts it, and it ends when the ring
 //! is empty. When the next generation takes over, the old pump ends after its call and leaves the events that it had not
-//! delivered. The new pump delivers these first: no event is lost over a reload, and no two calls of one watch overlap. In
-//! contract 0.1 a call that faults counts as delivered, so a poisonous event does not stop the rest; only a generation on
-//! probation leaves such events to the one that replaces it. Whatever took an event in, it is delivered under the grants that are in force
-//! then. An event for which no instance could be made is delivered later: none of the
-//! plugin's code ran. A call that could not be answered because of the host or the API server is made again a few times.
+//! delivered. The new pump delivers these first: no event is lost over a reload, and no two calls of one watch overlap.
+//! Whatever took an event in, it is delivered under the grants that are in force then. An event for which no instance could be
+//! made is delivered later: none of the plugin's code ran. A call that could not be answered because of the host or the API
+//! server is made again a few times.
 //!
 //! A pump has no instance of its own. It leases one for the events that wait, as workers do for keys. A watch of a kind with
 //! several informers has a pump for each, and they [take turns](turn).
@@ -57,8 +55,8 @@ use crate::lifecycle::state::CallKind;
 /// Most events taken from the ring at once, and most of one call.
 const MAX_BATCH: usize = 128;
 
-/// Most calls for an event that the host or the API server keeps from being answered. Then it counts as delivered: the rest of
-/// the watch waits for it.
+/// Most calls for an event that the host or the API server keeps from being answered. Then it has failed, and comes again: the
+/// rest of the watch waits for it no longer.
 const MAX_UNANSWERED: u32 = 5;
 
 /// First and longest wait before an event is tried again.
@@ -132,11 +130,10 @@ impl Pump {
         }
         // What the pump before held back is for this one: another version may handle it.
         spec.ring.release_all();
-        let handles_batches = spec.generation.handles_batches;
         let pump = Arc::new(Self {
             retries,
-            batch: AtomicUsize::new(if handles_batches { MAX_BATCH } else { 1 }),
-            tells_first_list: AtomicBool::new(handles_batches),
+            batch: AtomicUsize::new(MAX_BATCH),
+            tells_first_list: AtomicBool::new(true),
             state: Mutex::new(PumpState::Idle(undelivered)),
             spec,
         });
@@ -236,7 +233,7 @@ impl Pump {
     /// The events for the next pump, the content of the ring included. On a standby the ring keeps its content: the ring of the
     /// next pump is the same or has adopted it, and events outside of a ring are not merged and not dropped when old.
     fn leftover(&self, undelivered: Undelivered) -> Leftover {
-        let mut events = undelivered.into_events();
+        let mut events = Vec::from(undelivered.events);
         self.spec.ring.release_all();
         if self.spec.plugin.election().was_elected() {
             while let Some(mut batch) = self.spec.ring.try_next_batch(usize::MAX) {
@@ -346,12 +343,6 @@ impl Pump {
         batch: &[Event],
         failed: Vec<(Event, Duration)>,
     ) {
-        let PumpSpec { plugin, generation, ring, .. } = &self.spec;
-        if !generation.handles_batches {
-            return batch
-                .iter()
-                .for_each(|event| undelivered.keep_faulted(event.clone(), true, plugin, ring));
-        }
         // Twice as many, up to the most.
         let most = self.batch.load(Relaxed);
         if batch.len() == most {
@@ -362,12 +353,6 @@ impl Pump {
 
     /// A call faulted, or was not answered for long.
     fn faulted(self: &Arc<Self>, undelivered: &mut Undelivered, batch: &[Event]) {
-        let PumpSpec { plugin, generation, ring, .. } = &self.spec;
-        if !generation.handles_batches {
-            return batch
-                .iter()
-                .for_each(|event| undelivered.keep_faulted(event.clone(), false, plugin, ring));
-        }
         let failed = |event: &Event| (event.clone(), self.retries.failed(event.key(), Duration::ZERO));
         self.try_again(batch.iter().map(failed).collect(), undelivered);
     }

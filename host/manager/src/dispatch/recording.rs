@@ -2,17 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use pilothouse_engine::{
-    CallStart, ContractVersion, Event, Failure, Fault, HostImports, LoadError, Outcome, Request,
-};
+use pilothouse_engine::{CallStart, Event, Failure, Fault, HostImports, LoadError, Outcome, Request};
 use pilothouse_plugin::{Limits, Scope, World};
 use pilothouse_recording::{InstanceInfo, Recorder, RecordingImports, Tape};
 
 use crate::dispatch::guest::{Answer, Component, Guest};
 use crate::imports::plugin_imports::PluginImports;
-use crate::lifecycle::generation::ComponentTraits;
 use crate::lifecycle::load::Load;
 
 /// A component whose instances are recorded.
@@ -27,7 +23,7 @@ impl RecordedComponent {
     pub(crate) fn of(
         recorder: &Recorder,
         load: &Load<'_>,
-        traits: ComponentTraits,
+        world: World,
         imports: &PluginImports,
     ) -> Arc<dyn Component> {
         let PluginImports { plugin, api_calls, remote_clusters, .. } = imports;
@@ -43,8 +39,7 @@ impl RecordedComponent {
             plugin: Arc::clone(plugin),
             generation: load.number,
             digest: code.digest().to_owned(),
-            world: traits.world,
-            contract: traits.version,
+            world,
             clusters: remote_clusters.names(),
             secret_config: load.config.secret_members(),
             may_write_secrets: ["create", "update", "patch"].into_iter().any(may),
@@ -60,18 +55,6 @@ impl Component for RecordedComponent {
 
     fn world(&self) -> Result<World, LoadError> {
         self.code.world()
-    }
-
-    fn version(&self) -> Result<ContractVersion, LoadError> {
-        self.code.version()
-    }
-
-    fn has_state(&self) -> Result<bool, LoadError> {
-        self.code.has_state()
-    }
-
-    fn restore(&self, wasm: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
-        self.code.restore(wasm)
     }
 
     fn unload(&self) {
@@ -143,13 +126,5 @@ impl Guest for RecordedGuest {
 
     fn synced<'a>(&'a mut self, watch: &'a str, call: CallStart) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.tape.synced(watch, call.id, self.guest.synced(watch, call)))
-    }
-
-    fn save(&mut self, most: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
-        Box::pin(self.tape.save(most, self.guest.save(most)))
-    }
-
-    fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>> {
-        Box::pin(self.tape.restore(saved, self.guest.restore(saved)))
     }
 }

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_engine::{ContractVersion, FaultKind, LogOnly};
-use pilothouse_plugin::{Description, Grants, Limits, printable};
+use pilothouse_engine::{FaultKind, LogOnly};
+use pilothouse_plugin::{Description, Grants, Limits, World, printable};
 
 use crate::dispatch::guest::Component;
 use crate::imports::plugin_imports::PluginImports;
-use crate::lifecycle::generation::ComponentTraits;
 use crate::lifecycle::load::{Load, LoadFailure, Loader};
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::warnings::Warnings;
@@ -37,18 +36,12 @@ impl Loader {
         plugin: &Plugin,
         load: &Load<'_>,
         code: &Arc<dyn Component>,
-        traits: &ComponentTraits,
+        world: World,
         imports: &Arc<PluginImports>,
     ) -> Result<Description, LoadFailure> {
         let answer = Self::call_describe(plugin, load, code, imports).await?;
         let limits = &load.manifest().limits.descriptor;
-        let described = Description::parse(&answer, traits.world, limits).and_then(|description| {
-            // Handlers of 0.1 are not told which watch an event is of.
-            if traits.version != ContractVersion::V0_1 {
-                description.check_watch_names()?;
-            }
-            Ok(description)
-        });
+        let described = Description::parse(&answer, world, limits);
         Ok(described.map_err(|e| format!("describe: {e}"))?)
     }
 
@@ -58,8 +51,7 @@ impl Loader {
         code: &Arc<dyn Component>,
         imports: &Arc<PluginImports>,
     ) -> Result<Vec<u8>, LoadFailure> {
-        let (code, imports) =
-            (Arc::clone(code), Arc::new(LogOnly::new(Arc::clone(imports) as _, "describe")));
+        let (code, imports) = (Arc::clone(code), Arc::new(LogOnly::new(Arc::clone(imports) as _)));
         let (config, limits) =
             (Arc::clone(load.config.json()), describe_limits(load.manifest().limits.engine));
         let instances = Arc::clone(plugin.instances());

@@ -38,7 +38,7 @@ use crate::lifecycle::plugin::Plugin;
 pub(crate) struct Feeds {
     mappers: Vec<MapperFeed>,
     handlers: Vec<HandlerFeed>,
-    /// Those of the handler watches, with their names, which may be equal in contract 0.1.
+    /// Those of the handler watches, with their names.
     turns: Vec<(String, Turn)>,
     /// Ends pumps.
     cancel: CancellationToken,

@@ -10,17 +10,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_cache::EventFilter as _;
-use pilothouse_engine::{ContractVersion, LoadError};
 use pilothouse_object::ObjectKey;
 use pilothouse_plugin::{DataLimits, Description, KeyMap, Limits, Manifest, OnReload, WatchSpec, World};
 
 use crate::dispatch::backfill::BackfillPart;
 use crate::dispatch::guest::Component;
-use crate::dispatch::guest_state::GuestState;
 use crate::dispatch::mapping::Filter;
 use crate::dispatch::reasons::Reasons;
 use crate::imports::plugin_imports::PluginImports;
-use crate::lifecycle::component_source::ComponentSource;
 use crate::lifecycle::feeds::Feeds;
 use crate::lifecycle::load::Load;
 use crate::lifecycle::plugin::Plugin;
@@ -30,8 +27,6 @@ use crate::lifecycle::rollback::Version;
 pub(crate) struct Generation {
     pub(crate) number: u64,
     pub(crate) code: Arc<dyn Component>,
-    /// From which the code is made again when it is lost.
-    pub(crate) source: ComponentSource,
     /// What a rollback to this generation restores.
     pub(crate) version: Version,
     pub(crate) origin: Origin,
@@ -42,10 +37,6 @@ pub(crate) struct Generation {
     pub(crate) max_concurrent: u32,
     /// Whether the component reconciles many keys in one call.
     pub(crate) batches: bool,
-    /// Whether its handlers take many events in one call, and may fail: not those of contract 0.1.
-    pub(crate) handles_batches: bool,
-    /// What its instances hand over, if the component has state.
-    pub(crate) state: Option<Arc<GuestState>>,
     pub(crate) description: Description,
     /// Share of the guest threads.
     pub(crate) cpu_weight: u32,
@@ -61,20 +52,6 @@ pub(crate) struct Generation {
     instances: AtomicUsize,
 }
 
-/// What the type of a component says.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ComponentTraits {
-    pub(crate) world: World,
-    pub(crate) version: ContractVersion,
-    pub(crate) has_state: bool,
-}
-
-impl ComponentTraits {
-    pub(crate) fn of(code: &dyn Component) -> Result<Self, LoadError> {
-        Ok(Self { world: code.world()?, version: code.version()?, has_state: code.has_state()? })
-    }
-}
-
 /// Where a generation comes from.
 pub(crate) struct Origin {
     /// `sha256:…` of the manifest; empty without one.
@@ -87,19 +64,15 @@ impl Generation {
     pub(crate) fn new(
         load: &Load<'_>,
         code: Arc<dyn Component>,
-        traits: ComponentTraits,
+        world: World,
         imports: Arc<PluginImports>,
         description: Description,
-        source: ComponentSource,
-        state: Option<Arc<GuestState>>,
     ) -> Self {
-        let ComponentTraits { world, version, .. } = traits;
         let manifest = load.manifest();
         let granted = manifest.limits.max_concurrent_reconciles;
         Self {
             number: load.number,
             code,
-            source,
             version: load.version(),
             origin: Origin {
                 manifest_digest: load.files.manifest_digest.clone(),
@@ -109,8 +82,6 @@ impl Generation {
             data: manifest.limits.data,
             max_concurrent: description.max_concurrent_reconciles.min(granted),
             batches: world.batches(),
-            handles_batches: version != ContractVersion::V0_1,
-            state,
             cpu_weight: manifest.limits.cpu_weight,
             event_qps: manifest.limits.event_qps,
             on_reload: manifest.on_reload,
@@ -178,12 +149,8 @@ impl Generation {
         if self.reconciles { self.max_concurrent } else { 0 }
     }
 
-    /// Instances that reconciles and handlers borrow from: one for each concurrent reconcile, and one more for handlers. State
-    /// is that of one instance.
+    /// Instances that reconciles and handlers borrow from: one for each concurrent reconcile, and one more for handlers.
     pub(crate) fn max_instances(&self) -> u32 {
-        if self.state.is_some() {
-            return 1;
-        }
         self.max_concurrent + u32::from(self.description.watches.iter().any(WatchSpec::is_handled))
     }
 

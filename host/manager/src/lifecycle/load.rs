@@ -9,14 +9,17 @@
 //! answers, and a failure of the host (input and output, time, resources) leads to another try of the whole load.
 
 use std::collections::HashMap;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::LoadError;
-use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{AllowLists, Grants, KeySharing, Manifest, NamespacedName, printable};
+use pilothouse_plugin::directory::{Files, read_component};
+use pilothouse_plugin::{AllowLists, Grants, Manifest, NamespacedName, printable};
 use pilothouse_recording::Recorder;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -31,9 +34,8 @@ use crate::imports::kind_views::KindViews;
 use crate::imports::plugin_imports::PluginImports;
 use crate::imports::remote_clusters::{ClusterTable, RemoteClusters};
 use crate::lifecycle::component_fetch::ComponentFetcher;
-use crate::lifecycle::component_source::{self, ComponentSource};
 use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
-use crate::lifecycle::generation::{ComponentTraits, Generation};
+use crate::lifecycle::generation::Generation;
 use crate::lifecycle::informers::{Leasing, wait_for_caches};
 use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::Plugin;
@@ -126,6 +128,8 @@ pub(crate) enum LoadFailure {
     Refused(Refused),
     /// The host is to blame, for this reason: the load is tried again.
     Retry(String),
+    /// The machine code is lost since the component was prepared: the plugin is loaded anew.
+    CodeLost(String),
 }
 
 /// Why a generation is refused, and which file is to blame.
@@ -187,7 +191,11 @@ impl From<String> for LoadFailure {
 
 impl From<LoadError> for LoadFailure {
     fn from(error: LoadError) -> Self {
-        if error.is_refusal() { error.to_string().into() } else { Self::Retry(error.to_string()) }
+        match error {
+            LoadError::CodeLost(_) => Self::CodeLost(error.to_string()),
+            _ if error.is_refusal() => error.to_string().into(),
+            _ => Self::Retry(error.to_string()),
+        }
     }
 }
 
@@ -225,7 +233,7 @@ impl Loader {
                     }
                     return None;
                 }
-                Err(LoadFailure::Retry(reason)) => {
+                Err(LoadFailure::Retry(reason) | LoadFailure::CodeLost(reason)) => {
                     await_retry(plugin, &files.places.component, &reason, backoff.failure(), cancel).await?;
                 }
             }
@@ -247,7 +255,7 @@ impl Loader {
             fetcher.fetch(files).await.map_err(LoadFailure::Retry)?;
         }
         let slot = self.slots.prepare().await.map_err(LoadFailure::Retry)?;
-        let wasm = component_source::read(&files.wasm_path, &files.digest).await;
+        let wasm = read(&files.wasm_path, &files.digest).await;
         if let (Err(_), Some(fetcher)) = (&wasm, &self.fetcher) {
             fetcher.forget(files).await;
         }
@@ -281,6 +289,7 @@ impl Loader {
                     }
                     return;
                 }
+                LoadFailure::CodeLost(reason) => return plugin.request_reload(&reason),
                 LoadFailure::Retry(reason) => {
                     let reason = load.config.hide(reason);
                     let place = &load.files.places.component;
@@ -295,43 +304,19 @@ impl Loader {
 
     /// The steps up to the switch.
     async fn build(&self, plugin: &Arc<Plugin>, load: &Load<'_>) -> Result<Generation, LoadFailure> {
-        let source = ComponentSource {
-            path: load.files.wasm_path.clone(),
-            slots: Arc::clone(&self.slots),
-            work: self.work.clone(),
-        };
-        let traits = match ComponentTraits::of(&**load.code) {
-            // It was there when it was prepared.
-            Err(LoadError::CodeLost(_)) => {
-                source.restore(&**load.code).await.map_err(LoadFailure::Retry)?;
-                ComponentTraits::of(&**load.code)?
-            }
-            traits => traits?,
-        };
+        let world = load.code.world()?;
         let grants = Grants::new(load.manifest().permissions.clone());
         let imports = Arc::new(self.imports(plugin, load, &grants));
         let code = match &self.recorder {
-            Some(recorder) => RecordedComponent::of(recorder, load, traits, &imports),
+            Some(recorder) => RecordedComponent::of(recorder, load, world, &imports),
             None => Arc::clone(load.code),
         };
         let description = {
             let _slot = self.slots.describe().await.map_err(LoadFailure::Retry)?;
-            self.describe(plugin, load, &code, &traits, &imports).await?
+            self.describe(plugin, load, &code, world, &imports).await?
         };
         tracing::debug!(plugin = &**plugin.name(), "plugin described");
         load.manifest().check_keys(&description).map_err(Refused::manifest)?;
-        if traits.has_state && load.manifest().keys == KeySharing::PerNamespace {
-            let reason = "spec.keys: \"perNamespace\" shares keys among hosts, and the component exports state, which is that of \
-                          one instance; remove spec.keys";
-            return Err(Refused::manifest(reason.to_owned()).into());
-        }
-        if traits.has_state && description.max_concurrent_reconciles > 1 {
-            let most = description.max_concurrent_reconciles;
-            return Err(format!(
-                "it exports state, which is that of one instance, and its descriptor has maxConcurrentReconciles: {most}; write 1"
-            )
-            .into());
-        }
         Self::warn_of_missing_grants(plugin, load, &grants, &description, &imports.warnings);
         let resources = self.resolve_kinds(plugin, &description, load.config).await;
         let mut leasing = Leasing {
@@ -357,8 +342,7 @@ impl Loader {
         load.code.unload();
         // Set once, by this task alone.
         let _ = imports.kinds.set(kinds);
-        let state = traits.has_state.then(|| Arc::clone(plugin.guest_state()));
-        Ok(Generation::new(load, code, traits, imports, description, source, state))
+        Ok(Generation::new(load, code, world, imports, description))
     }
 
     fn switch(
@@ -439,6 +423,20 @@ impl Loader {
             kinds: Arc::default(),
         }
     }
+}
+
+/// Reads the component of this digest.
+///
+/// # Errors
+/// When it cannot be read, or has another content. The directory reports such a change, and cancels the load.
+async fn read(path: &Path, digest: &str) -> Result<Bytes, String> {
+    let (path, digest) = (path.to_owned(), digest.to_owned());
+    let read = tokio::task::spawn_blocking(move || read_component(&path, &digest)).await;
+    let read = read.map_err(io::Error::from).and_then(|read| read);
+    let read = read.map_err(|e| format!("it cannot be read: {e}"))?;
+    read.ok_or_else(|| {
+        "it changed while it was loaded; its new content is loaded once it is written as a whole".to_owned()
+    })
 }
 
 /// Shows why a load waits for its next try, and waits. None when it was cancelled. The reason may quote a guest or a registry, and

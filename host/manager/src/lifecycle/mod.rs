@@ -6,16 +6,13 @@
 //! | `component_fetch.rs`, `component_fetch/`, `component_store.rs` | components of Plugins of the cluster |
 //! | `follow.rs`, `config_sources/` | one plugin's files and configuration: a load for each change |
 //! | `load.rs`, `load_slots.rs`, `describe.rs`, `kinds.rs`, `account.rs`, `informers.rs`, `shared_indexes.rs` | the steps of a load |
-//! | `component_source.rs`, `code_repair.rs` | lost machine code is made again |
 //! | `generation.rs`, `feeds.rs`, `schedules.rs` | one loaded version, and what brings work to it |
 //! | `plugin.rs`, `plugin/`, `standby.rs` | the parts of a plugin that survive a reload |
 //! | `state.rs`, `tracker.rs` | the state machine of a plugin's life |
 //! | `quarantine.rs`, `probation.rs`, `rollback.rs` | what follows from faults |
 
 mod account;
-pub(crate) mod code_repair;
 pub(crate) mod component_fetch;
-pub(crate) mod component_source;
 pub(crate) mod component_store;
 pub(crate) mod config_sources;
 mod describe;

@@ -19,11 +19,13 @@ use arc_swap::ArcSwapOption;
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use pilothouse_engine::Fault;
 use pilothouse_executor::{Executor, Group, JoinHandle, yield_after_slice};
 use pilothouse_object::ObjectKey;
 use pilothouse_plugin::{KeySharing, printable, split_run};
 use pilothouse_workqueue::{Item, Queue, Timekeeper, WorkerCount};
 use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -31,7 +33,6 @@ pub(crate) use self::hooks::PanicReport;
 use self::hooks::{WorkerHook, panic_report};
 
 use crate::dispatch::backfill::{Backfill, FeedPace, PORTION};
-use crate::dispatch::guest_state::GuestState;
 use crate::dispatch::instance_pool::{InstancePool, Tenant};
 use crate::dispatch::leadership_gate::LeadershipGate;
 use crate::dispatch::limiter;
@@ -42,7 +43,6 @@ use crate::imports::api_calls::WriteRoom;
 use crate::imports::guest_events::PluginEvents;
 use crate::imports::log_limit::LogLimit;
 use crate::leader_election::LeaderElection;
-use crate::lifecycle::code_repair::CodeRepair;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::load::Cause;
 use crate::lifecycle::quarantine::Quarantined;
@@ -80,6 +80,8 @@ pub(crate) struct HostContext {
     pub(crate) standby: Standby,
     /// Makes spans of sampled calls.
     pub(crate) traces: Option<Traces>,
+    /// Has the newest files of the plugin of a name loaded again.
+    pub(crate) reloads: mpsc::UnboundedSender<Arc<str>>,
 }
 
 /// The parts of a plugin that survive a reload.
@@ -96,7 +98,6 @@ pub(crate) struct Plugin {
     write_room: WriteRoom,
     events: Arc<PluginEvents>,
     log_limit: Arc<LogLimit>,
-    guest_state: Arc<GuestState>,
     reporter: Arc<Reporter>,
     denials: Arc<Denials>,
     errors: Mutex<RecentErrors>,
@@ -108,7 +109,10 @@ pub(crate) struct Plugin {
     group: Group,
     state: Arc<StateTracker>,
     current: ArcSwapOption<Generation>,
-    repair: CodeRepair,
+    /// The last generation whose machine code a call found lost; 0 if there is none.
+    lost_code: watch::Sender<u64>,
+    /// Has the newest files of the plugin of a name loaded again.
+    reloads: mpsc::UnboundedSender<Arc<str>>,
     handover: Mutex<()>,
     /// Numbers handed out to generations, those that failed to load included.
     last_number: AtomicU64,
@@ -146,6 +150,7 @@ impl Plugin {
             schedules,
             standby,
             traces,
+            reloads,
         } = host.clone();
         // All runs of a plugin are in one shard: one host writes the status of its Plugin.
         let election = election.of_plugin(split_run(name).0, keys);
@@ -177,7 +182,6 @@ impl Plugin {
             Self {
                 events,
                 log_limit: Arc::default(),
-                guest_state: Arc::default(),
                 denials: Arc::new(Denials::new(
                     Arc::clone(&name),
                     Arc::clone(&reporter),
@@ -200,7 +204,8 @@ impl Plugin {
                 instances: instances.tenant(),
                 group,
                 current: ArcSwapOption::empty(),
-                repair: CodeRepair::default(),
+                lost_code: watch::Sender::new(0),
+                reloads,
                 handover: Mutex::default(),
                 last_number: AtomicU64::new(predecessor.as_ref().map_or(0, |p| p.last_number.load(Relaxed))),
                 predecessor: Mutex::new(predecessor),
@@ -209,7 +214,6 @@ impl Plugin {
                 calls: AtomicU64::new(0),
             }
         });
-        plugin.guest_state.belongs_to(&Arc::downgrade(&plugin));
         if is_standby {
             standby.add(&plugin);
         }
@@ -241,11 +245,6 @@ impl Plugin {
     /// The log's limit, which all generations share; its rate is that of the current one.
     pub(crate) fn log_limit(&self) -> &Arc<LogLimit> {
         &self.log_limit
-    }
-
-    /// What an instance hands over to the next.
-    pub(crate) fn guest_state(&self) -> &Arc<GuestState> {
-        &self.guest_state
     }
 
     /// Whether a line of the host with so many bytes of the guest may be written: it counts as a line of the guest.
@@ -341,9 +340,39 @@ impl Plugin {
         self.current.load().as_ref().is_some_and(|current| current.number == generation.number)
     }
 
-    /// The repair of its machine code.
-    pub(crate) fn code_repair(&self) -> &CodeRepair {
-        &self.repair
+    /// A call found no machine code. The newest files are loaded again, once for each generation; until then no call begins,
+    /// and nobody is to blame.
+    pub(crate) fn code_lost(&self, generation: &Generation, reason: &Fault) {
+        let number = generation.number;
+        let is_news = self.lost_code.send_if_modified(|lost| {
+            let is_news = *lost < number;
+            *lost = number.max(*lost);
+            is_news
+        });
+        if is_news && self.is_current(generation) {
+            self.request_reload(&reason.message);
+        }
+    }
+
+    /// Has the newest files loaded again, since the machine code is lost.
+    pub(crate) fn request_reload(&self, reason: &str) {
+        tracing::warn!(
+            event = "code_lost",
+            plugin = &*self.name,
+            "the machine code is lost, and the plugin is loaded again: {reason}"
+        );
+        // A host that ends loads nothing.
+        let _ = self.reloads.send(Arc::clone(&self.name));
+    }
+
+    /// Waits until the current generation has its machine code, or the plugin stops. Cancel-safe.
+    pub(crate) async fn await_code(&self) {
+        let is_there = |lost: &u64| self.current().is_none_or(|current| current.number > *lost);
+        if !is_there(&self.lost_code.borrow()) {
+            let mut lost = self.lost_code.subscribe();
+            // The sender is in `self`.
+            let _ = self.stopping().run_until_cancelled(lost.wait_for(is_there)).await;
+        }
     }
 
     /// Makes a generation the current one and feeds it in place of the one before, whose number is returned. Calls in flight
@@ -373,7 +402,7 @@ impl Plugin {
         self.group.set_weight(next.cpu_weight);
         self.instances.set_generation(next.number, next.max_instances());
         self.workers.set_limit(next.max_workers());
-        self.repair.cancel();
+        self.lost_code.send_modify(|_| {});
         self.queue.release_backoff();
         next.start(self, before.as_ref());
         self.set_schedules(&next);

@@ -73,7 +73,7 @@ enum Phase {
 pub(crate) enum CallKind {
     /// `reconcile` and `reconcile-many`.
     Reconcile,
-    /// `on-add`, `on-update` and `on-delete`.
+    /// `on-events`.
     Event,
 }
 

@@ -468,3 +468,17 @@ async fn a_sampled_call_has_the_spans_of_its_stages() {
         assert!(text.contains(&exemplar), "{exemplar} is not in\n{text}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_whose_machine_code_is_lost_is_loaded_again_and_keeps_its_keys() {
+    let host = Host::new().await;
+    let lost = host.compiler.add(b"a", FakeComponent::reconciler().0);
+    host.change_to(b"a").await;
+    lost.lose_code();
+    let (again, mut calls) = FakeComponent::reconciler();
+    host.compiler.add(b"a", again);
+    host.current().queue().add("ns/a".parse().unwrap());
+    assert_eq!(calls.next_keys().await, ["ns/a"]);
+    let status = host.plugin();
+    assert_eq!((status.generation, status.last_error), (2, None));
+}

@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use pilothouse_engine::{
-    CallStart, ContractVersion, Event, Failure, Fault, FaultKind, HostImports, LoadError, Outcome, ReasonSet,
-    Request,
+    CallStart, Event, Failure, Fault, FaultKind, HostImports, LoadError, Outcome, ReasonSet, Request,
 };
 use pilothouse_plugin::{Limits, World};
 use serde_json::{Value, json};
@@ -23,7 +21,7 @@ use crate::dispatch::guest::{Answer, Component, Guest};
 pub(crate) struct GuestCall {
     /// Digest of the component.
     pub(crate) digest: &'static str,
-    /// `reconcile`, `reconcile-many`, `on-add`, `on-update`, `on-delete`, `on-events`, `on-synced`, `save` or `restore`.
+    /// `reconcile`, `reconcile-many`, `on-events` or `on-synced`.
     pub(crate) function: &'static str,
     /// The name of the watch, for a handler.
     pub(crate) watch: String,
@@ -44,8 +42,6 @@ pub(super) type Described = Result<Result<Vec<u8>, String>, Fault>;
 pub(crate) struct FakeComponent {
     pub(super) digest: &'static str,
     world: World,
-    version: ContractVersion,
-    has_state: bool,
     /// Whether an instance is worn out after its first call that reconciles or handles.
     wears_out: bool,
     pub(super) described: Described,
@@ -59,16 +55,8 @@ pub(crate) struct FakeComponent {
     refusals: Mutex<(usize, Option<Fault>)>,
     /// How long it takes to make an instance.
     making: Duration,
-    code: LostCode,
-}
-
-/// The machine code of a component, which a test takes away.
-#[derive(Default)]
-struct LostCode {
+    /// Whether a test has taken the machine code away.
     is_lost: AtomicBool,
-    restores: AtomicUsize,
-    /// What the next attempts to restore it answer, the last one first.
-    failures: Mutex<Vec<LoadError>>,
 }
 
 /// The calls of a component, in order.
@@ -84,8 +72,6 @@ impl FakeComponent {
         let component = Self {
             digest,
             world,
-            version: ContractVersion::V0_1,
-            has_state: false,
             wears_out: false,
             described,
             later: None,
@@ -95,7 +81,7 @@ impl FakeComponent {
             is_mapped,
             refusals: Mutex::default(),
             making: Duration::ZERO,
-            code: LostCode::default(),
+            is_lost: AtomicBool::new(false),
         };
         (component, Calls(receiver))
     }
@@ -103,18 +89,6 @@ impl FakeComponent {
     /// A reconciler without watches.
     pub(crate) fn reconciler() -> (Self, Calls) {
         Self::new("sha256:a", World::Reconciler, json!({}))
-    }
-
-    /// Is of contract 0.2.
-    pub(crate) fn of_0_2(mut self) -> Self {
-        self.version = ContractVersion::V0_2;
-        self
-    }
-
-    /// Is of contract 0.2, and hands its state over.
-    pub(crate) fn with_state(mut self) -> Self {
-        self.has_state = true;
-        self.of_0_2()
     }
 
     /// Has instances that are worn out after a call.
@@ -133,13 +107,15 @@ impl FakeComponent {
         self
     }
 
-    /// Answers each call well once it has taken a permit.
+    /// Answers each call well once it has taken a permit, and at once that the first list is over.
     pub(crate) fn held(self, permits: &Arc<Semaphore>) -> Self {
         let permits = Arc::clone(permits);
         self.script(move |call| {
             let permits = Arc::clone(&permits);
             async move {
-                permits.acquire().await.unwrap().forget();
+                if call.function != "on-synced" {
+                    permits.acquire().await.unwrap().forget();
+                }
                 done(&call)
             }
         })
@@ -169,15 +145,9 @@ impl FakeComponent {
         self
     }
 
-    /// Takes the machine code away; the next attempts to restore it fail so.
-    pub(crate) fn lose_code(&self, failures: &[LoadError]) {
-        self.code.failures.lock().extend(failures.iter().rev().cloned());
-        self.code.is_lost.store(true, Relaxed);
-    }
-
-    /// How often the machine code was restored, or an attempt failed.
-    pub(crate) fn restores(&self) -> usize {
-        self.code.restores.load(Relaxed)
+    /// Takes the machine code away.
+    pub(crate) fn lose_code(&self) {
+        self.is_lost.store(true, Relaxed);
     }
 
     /// Instances made so far.
@@ -202,14 +172,32 @@ impl Calls {
         self.next().await.keys
     }
 
-    /// The calls made so far, when no task can run any more: function and first key of each.
+    /// What the guest was told so far, when no task can run any more: as [`begun`](Self::begun).
     pub(crate) async fn so_far(&mut self) -> Vec<String> {
         settle().await;
         self.begun()
     }
 
-    /// The calls that have begun: function and first key of each.
+    /// What the calls tell that have begun: function and keys of each, and for each event what happened and its key. That a
+    /// first list is over is left out.
     pub(crate) fn begun(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        while let Ok(call) = self.0.try_recv() {
+            match call.function {
+                "on-synced" => {}
+                "on-events" => {
+                    let events = call.reasons.iter().zip(&call.keys);
+                    told.extend(events.map(|(what, key)| format!("{} {key}", what.join("+"))));
+                }
+                function => told.push(format!("{function} {}", call.keys.join(","))),
+            }
+        }
+        told
+    }
+
+    /// The calls made so far, when no task can run any more: function and keys of each.
+    pub(crate) async fn calls_so_far(&mut self) -> Vec<String> {
+        settle().await;
         let mut calls = Vec::new();
         while let Ok(call) = self.0.try_recv() {
             calls.push(format!("{} {}", call.function, call.keys.join(",")));
@@ -241,22 +229,10 @@ impl Component for FakeComponent {
     }
 
     fn world(&self) -> Result<World, LoadError> {
+        if self.is_lost.load(Relaxed) {
+            return Err(LoadError::CodeLost("scripted".to_owned()));
+        }
         Ok(self.world)
-    }
-
-    fn version(&self) -> Result<ContractVersion, LoadError> {
-        Ok(self.version)
-    }
-
-    fn has_state(&self) -> Result<bool, LoadError> {
-        Ok(self.has_state)
-    }
-
-    fn restore(&self, _: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
-        self.code.restores.fetch_add(1, Relaxed);
-        let failure = self.code.failures.lock().pop();
-        self.code.is_lost.store(failure.is_some(), Relaxed);
-        Box::pin(async move { failure.map_or(Ok(()), Err) })
     }
 
     fn unload(&self) {
@@ -268,7 +244,7 @@ impl Component for FakeComponent {
         _: Arc<dyn HostImports>,
         _: Limits,
     ) -> BoxFuture<'_, Result<Box<dyn Guest>, Fault>> {
-        if self.code.is_lost.load(Relaxed) {
+        if self.is_lost.load(Relaxed) {
             return Box::pin(async { Err(fault(FaultKind::CodeUnavailable)) });
         }
         let (left, fault) = &mut *self.refusals.lock();
@@ -281,7 +257,6 @@ impl Component for FakeComponent {
         self.is_mapped.store(true, Relaxed);
         let guest = FakeGuest {
             digest: self.digest,
-            version: self.version,
             described: match &self.later {
                 Some((instance, described)) if made >= *instance => described.clone(),
                 _ => self.described.clone(),
@@ -304,7 +279,6 @@ impl Component for FakeComponent {
 
 struct FakeGuest {
     digest: &'static str,
-    version: ContractVersion,
     described: Described,
     script: Script,
     calls: mpsc::UnboundedSender<GuestCall>,
@@ -383,32 +357,14 @@ impl Guest for FakeGuest {
         events: &'a [Event<'a>],
         _: CallStart,
     ) -> BoxFuture<'a, Result<Vec<Result<(), Failure>>, Fault>> {
-        let function = match events {
-            _ if self.version != ContractVersion::V0_1 => "on-events",
-            [Event::Added { .. }] => "on-add",
-            [Event::Updated { .. }] => "on-update",
-            [Event::Deleted { .. }] => "on-delete",
-            _ => panic!("contract 0.1 has no batches"),
-        };
         let keys: Vec<_> = events.iter().map(request).collect();
-        let answers = self.call_of(watch, function, &keys);
+        let answers = self.call_of(watch, "on-events", &keys);
         Box::pin(async move { Ok(answers.await?.into_iter().map(|answer| answer.map(drop)).collect()) })
     }
 
     fn synced<'a>(&'a mut self, watch: &'a str, _: CallStart) -> BoxFuture<'a, Result<(), Fault>> {
         let answers = self.call_of(watch, "on-synced", &[]);
         Box::pin(async move { answers.await.map(drop) })
-    }
-
-    fn save(&mut self, _: usize) -> BoxFuture<'_, Result<Option<Vec<u8>>, Fault>> {
-        let answers = self.call("save", &[]);
-        Box::pin(async move { answers.await.map(|_| Some(b"saved".to_vec())) })
-    }
-
-    fn restore<'a>(&'a mut self, saved: &'a [u8]) -> BoxFuture<'a, Result<Result<(), String>, Fault>> {
-        assert_eq!(saved, b"saved");
-        let answers = self.call("restore", &[]);
-        Box::pin(async move { answers.await.map(|_| Ok(())) })
     }
 }
 

@@ -6,14 +6,14 @@ use serde::Deserialize;
 use super::key_map::{self, KeyMap};
 use super::predicate::{self, Predicate};
 use super::text::WatchText;
-use super::{DescribeError, Description, at_most, error, kind};
+use super::{DescribeError, at_most, error, kind};
 use crate::limits::DescriptorLimits;
 use crate::world::World;
 
 /// Watched objects, and the treatment of their changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WatchSpec {
-    /// How event handlers of contract 0.2 are told which watch an event is of: its kind, unless the descriptor says otherwise.
+    /// How event handlers are told which watch an event is of: its kind, unless the descriptor says otherwise.
     pub name: String,
     /// The kind of the objects.
     pub kind: Gvk,
@@ -117,23 +117,18 @@ pub(super) fn watch(
     })
 }
 
-impl Description {
-    /// Checks that watches whose events go to handlers have names of their own, by which handlers of contract 0.2 know them.
-    ///
-    /// # Errors
-    /// When two have the same name.
-    pub fn check_watch_names(&self) -> Result<(), DescribeError> {
-        let handled = || self.watches.iter().enumerate().filter(|(_, watch)| watch.is_handled());
-        for (position, watch) in handled() {
-            let is_same = |(at, other): &(usize, &WatchSpec)| *at < position && other.name == watch.name;
-            if let Some((first, _)) = handled().find(is_same) {
-                let at = format!("watches[{position}] ({}).name", watch.kind);
-                let reason = format!("{:?} is the name of watches[{first}] too", watch.name);
-                return Err(error(at, reason, "give each watch of the event handlers a name of its own"));
-            }
+/// Checks that watches whose events go to handlers have names of their own, by which handlers know them.
+pub(super) fn check_names(watches: &[WatchSpec]) -> Result<(), DescribeError> {
+    let handled = || watches.iter().enumerate().filter(|(_, watch)| watch.is_handled());
+    for (position, watch) in handled() {
+        let is_same = |(at, other): &(usize, &WatchSpec)| *at < position && other.name == watch.name;
+        if let Some((first, _)) = handled().find(is_same) {
+            let at = format!("watches[{position}] ({}).name", watch.kind);
+            let reason = format!("{:?} is the name of watches[{first}] too", watch.name);
+            return Err(error(at, reason, "give each watch of the event handlers a name of its own"));
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Checks that no watch is there twice, under whatever name. Their number is within its limit.

@@ -200,7 +200,7 @@ pub static BOUNDS: [Bound; 32] = [
         1,
         10_000_000,
         "keys in the queue when the plugin adds one",
-        "error `over-limit` (a fault in contract 0.1)"
+        "error `over-limit`"
     ),
     // As in cgroups.
     bound!(
@@ -222,15 +222,7 @@ pub static BOUNDS: [Bound; 32] = [
         "the request waits"
     ),
     bound!("apiQPS", Rate, api_qps, 0.01, 10_000, "live calls per second", "the call waits"),
-    bound!(
-        "eventQPS",
-        Rate,
-        event_qps,
-        0.01,
-        10_000,
-        "Kubernetes Events per second",
-        "error `over-limit` (`over-quota` in contract 0.1)"
-    ),
+    bound!("eventQPS", Rate, event_qps, 0.01, 10_000, "Kubernetes Events per second", "error `over-limit`"),
     bound!(
         "metricSeries",
         Count,
@@ -241,22 +233,13 @@ pub static BOUNDS: [Bound; 32] = [
         "error `over-limit`"
     ),
     bound!(
-        "stateBytes",
-        Bytes,
-        state_bytes,
-        0,
-        16 << 20,
-        "state that a generation hands over to the next",
-        "the state is dropped, with a warning"
-    ),
-    bound!(
         "getManyPointers",
         Count,
         engine.get_many_pointers,
         1,
         4096,
         "pointers of one `get-many`",
-        "error `over-limit` (a fault in contract 0.1)"
+        "error `over-limit`"
     ),
     bound!(
         "pageObjects",
@@ -274,7 +257,7 @@ pub static BOUNDS: [Bound; 32] = [
         64 * KI,
         1024 * MI,
         "bytes that one import call answers",
-        "error `over-limit` (a fault in contract 0.1)"
+        "error `over-limit`"
     ),
     bound!(
         "handleBytes",
@@ -283,7 +266,7 @@ pub static BOUNDS: [Bound; 32] = [
         MI,
         1024 * MI,
         "bytes of the objects behind the handles of a call",
-        "error `over-limit` (a fault in contract 0.1)"
+        "error `over-limit`"
     ),
     bound!(
         "logBytes",
@@ -339,7 +322,7 @@ pub static BOUNDS: [Bound; 32] = [
         1,
         1024,
         "terms of a selector, values of its sets included",
-        "not loaded; a query of the cache: error `over-limit` (`invalid` in contract 0.1)"
+        "not loaded; a query of the cache: error `over-limit`"
     ),
     bound!("predicates", Count, descriptor.predicates, 0, 64, "predicates of a watch", "not loaded"),
     bound!("indexes", Count, descriptor.indexes, 0, 256, "indexes of the descriptor", "not loaded"),

@@ -245,8 +245,7 @@ fn a_watch_may_have_several_maps_and_predicates_within_each_other() {
 
 #[test]
 fn watches_of_handlers_have_names_of_their_own() {
-    let named =
-        |watches: Value| parse(json!({"watches": watches}), World::Controller).unwrap().check_watch_names();
+    let named = |watches: Value| parse(json!({"watches": watches}), World::Controller);
     let handled = |more: Value| {
         let mut watch = watch(json!({"map": {"type": "handler"}}));
         watch.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-use pilothouse_engine::ContractVersion;
 use pilothouse_plugin::{Limits, World};
 use serde_json::Value;
 
@@ -75,8 +74,6 @@ pub struct InstanceInfo {
     pub digest: String,
     /// The world of the component.
     pub world: World,
-    /// The contract of the component.
-    pub contract: ContractVersion,
     /// The names of the clusters that the plugin accesses, by their numbers.
     pub clusters: Arc<[String]>,
     /// Members of the configuration that are from Secrets or files.

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use pilothouse_engine::{
-    Event, Failure, Fault, HttpFailure, Listed, LogLevel, Outcome, RandomSource, Request,
+    CONTRACT, Event, Failure, Fault, HttpFailure, Listed, LogLevel, Outcome, RandomSource, Request,
 };
 use pilothouse_plugin::Limits;
 use serde_json::{Value, json};
@@ -279,7 +279,7 @@ impl Tape {
             generation: self.info.generation,
             digest: self.info.digest.clone(),
             world: self.info.world.as_str().to_owned(),
-            contract: self.info.contract.as_str().to_owned(),
+            contract: CONTRACT.to_owned(),
             limits: self.limits.into(),
             clusters: self.info.clusters.to_vec(),
             config: self.config.clone(),
@@ -418,30 +418,6 @@ impl Tape {
         call: impl Future<Output = Result<(), Fault>>,
     ) -> Result<(), Fault> {
         self.record(id, "on-synced", || json!({"watch": watch}), call, |()| json!({})).await
-    }
-
-    /// Records `save`.
-    ///
-    /// # Errors
-    /// Those of the call.
-    pub async fn save(
-        &self,
-        most: usize,
-        call: impl Future<Output = Result<Option<Vec<u8>>, Fault>>,
-    ) -> Result<Option<Vec<u8>>, Fault> {
-        self.record(0, "save", || json!({"most": most}), call, values::saved).await
-    }
-
-    /// Records `restore`.
-    ///
-    /// # Errors
-    /// Those of the call.
-    pub async fn restore(
-        &self,
-        saved: &[u8],
-        call: impl Future<Output = Result<Result<(), String>, Fault>>,
-    ) -> Result<Result<(), String>, Fault> {
-        self.record(0, "restore", || json!({"state": values::bytes(saved)}), call, values::restored).await
     }
 }
 

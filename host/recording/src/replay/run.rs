@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_engine::{Code, Event, Fault, HostImports, Instance, LoadError, LogLevel};
+use pilothouse_engine::{CONTRACT, Code, Event, Fault, HostImports, Instance, LoadError, LogLevel};
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde_json::{Value, json};
 
@@ -121,7 +121,7 @@ fn chosen<'a>(
         let known = recording.plugins().into_iter().map(str::to_owned).collect();
         return Err(ReplayError::UnknownPlugin { wanted: wanted.clone(), known });
     }
-    let (world, contract) = (code.world()?.as_str(), code.version()?.as_str());
+    let (world, contract) = (code.world()?.as_str(), CONTRACT);
     let fits = |line: &InstanceLine| line.world == world && line.contract == contract;
     let fitting: Vec<_> = named.iter().copied().filter(|instance| fits(&instance.line)).collect();
     if fitting.is_empty() {
@@ -281,14 +281,6 @@ async fn again(instance: &mut Instance, call: &CallLine) -> Option<Result<Value,
             answers.map(|answers| values::handled(&answers))
         }
         "on-synced" => instance.synced(args.get("watch")?.as_str()?, call.call).await.map(|()| json!({})),
-        "save" => instance
-            .save(usize::try_from(args.get("most")?.as_u64()?).ok()?)
-            .await
-            .map(|state| values::saved(&state)),
-        "restore" => {
-            let state = Vec::back(args.get("state")?)?;
-            instance.restore(&state).await.map(|answer| values::restored(&answer))
-        }
         _ => return None,
     })
 }

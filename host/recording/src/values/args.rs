@@ -220,16 +220,6 @@ pub(crate) fn handled(answers: &[Result<(), Failure>]) -> Value {
     answers.iter().map(one).collect()
 }
 
-/// The result of `save`.
-pub(crate) fn saved(state: &Option<Vec<u8>>) -> Value {
-    json!({"state": state.as_deref().map(bytes)})
-}
-
-/// The result of `restore`.
-pub(crate) fn restored(answer: &Result<(), String>) -> Value {
-    answer.as_ref().map_or_else(|message| json!({"refused": message}), |()| json!({}))
-}
-
 /// The result of `describe`.
 pub(crate) fn described(answer: &Result<Vec<u8>, String>) -> Value {
     match answer {

@@ -10,5 +10,5 @@ pub(crate) use answers::{
 pub(crate) use args::{
     Back, OwnRequest, add_sent, bytes, client_args, config, delayed, described, event_args, fault,
     guest_event, handled, http_args, index, key, keys, least_level, log_line, metric_change, metric_spec,
-    object_at, outcome, query, request, requests, restored, saved, sent,
+    object_at, outcome, query, request, requests, sent,
 };

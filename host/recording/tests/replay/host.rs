@@ -241,7 +241,6 @@ impl Stage {
             generation: 1,
             digest: self.code.digest().to_owned(),
             world: self.code.world()?,
-            contract: self.code.version()?,
             clusters: cluster.clusters(),
             secret_config: Arc::from(["password".to_owned(), SECRET_MEMBER.to_owned()]),
             may_write_secrets: writes,

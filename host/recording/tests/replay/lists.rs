@@ -33,16 +33,15 @@ fn listed(text: &str) -> Result<(Vec<Value>, Value)> {
 
 #[tokio::test]
 async fn objects_are_kept_as_far_as_the_guest_reads_them() -> Result<()> {
-    for component in [guests::wasm("probe")?, guests::stored("0.1", "probe")] {
-        let mut stage = lists(&component, &json!({"mode": "list", "count": 1})).await?;
-        let text = stage.text()?;
-        let (objects, total) = listed(&text)?;
-        assert!(objects.len() == 2 && total == 5, "{text}");
-        assert_same(&stage.replay(&ReplayOptions::default()).await?, 1);
-        // A build that takes more of them.
-        let what = stage.difference_to(r#"\"count\":1"#, r#"\"count\":4"#).await?;
-        assert_eq!(what, "the guest reads further in the list than the recording has it: cache.list");
-    }
+    let component = guests::wasm("probe")?;
+    let mut stage = lists(&component, &json!({"mode": "list", "count": 1})).await?;
+    let text = stage.text()?;
+    let (objects, total) = listed(&text)?;
+    assert!(objects.len() == 2 && total == 5, "{text}");
+    assert_same(&stage.replay(&ReplayOptions::default()).await?, 1);
+    // A build that takes more of them.
+    let what = stage.difference_to(r#"\"count\":1"#, r#"\"count\":4"#).await?;
+    assert_eq!(what, "the guest reads further in the list than the recording has it: cache.list");
     Ok(())
 }
 

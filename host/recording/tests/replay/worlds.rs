@@ -1,6 +1,6 @@
-//! Guests of each world and of each contract replay the same.
+//! Guests of each world replay the same.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use pilothouse_engine::{Event, FaultKind, ReasonSet, Request};
@@ -11,11 +11,6 @@ use pilothouse_testkit::guests;
 use serde_json::{Value, json};
 
 use super::host::{Bounds, Cluster, Stage, assert_same, map};
-
-/// A component as it is built now, and as it was built against contract 0.1.
-fn of_each_contract(name: &str) -> Result<[PathBuf; 2]> {
-    Ok([guests::wasm(name)?, guests::stored("0.1", name)])
-}
 
 /// Records one call of a probe, and what became of it.
 async fn probe(component: &Path, config: Value, limits: Limits) -> Result<(Stage, Option<FaultKind>)> {
@@ -42,11 +37,10 @@ async fn what_the_probe_does_is_replayed() -> Result<()> {
         json!({"mode": "slow", "milliseconds": 5}),
         json!({"mode": "sleep", "milliseconds": 5}),
     ] {
-        for component in of_each_contract("probe")? {
-            let (mut stage, fault) = probe(&component, config.clone(), Limits::default()).await?;
-            assert_eq!(fault, None, "{config}");
-            assert_same(&stage.replay(&ReplayOptions::default()).await?, 1);
-        }
+        let component = guests::wasm("probe")?;
+        let (mut stage, fault) = probe(&component, config.clone(), Limits::default()).await?;
+        assert_eq!(fault, None, "{config}");
+        assert_same(&stage.replay(&ReplayOptions::default()).await?, 1);
     }
     Ok(())
 }
@@ -72,60 +66,56 @@ async fn a_trap_is_the_same_trap_and_a_call_that_was_cut_is_compared_up_to_there
 
 #[tokio::test]
 async fn batches_are_replayed() -> Result<()> {
-    for component in of_each_contract("batch")? {
-        let mut stage = Stage::of(&component, Bounds::default()).await?;
-        let cluster = ["fail", "later", "terminal", "ok"]
-            .iter()
-            .try_fold(Cluster::new(&json!({})), |cluster, told| {
-                cluster.with(&map(told, &json!({"do": told})))
-            })?;
-        let mut recorded = stage.instance(cluster, false, Limits::default()).await?;
-        let keys: Vec<ObjectKey> = ["a/fail", "a/later", "a/terminal", "a/ok"]
-            .iter()
-            .map(|key| key.parse())
-            .collect::<Result<_, _>>()?;
-        let reasons = ReasonSet::of_bits(0b1_0000_0011);
-        let requests: Vec<_> =
-            keys.iter().map(|key| Request { key, attempt: 2, reasons, priority: -3 }).collect();
-        for id in 1..4 {
-            let call = recorded.instance.reconcile_many(&requests, id);
-            let answers = recorded.tape.reconcile_many(&requests, id, call).await?;
-            assert_eq!(answers.len(), 4);
-        }
-        assert!(stage.text()?.contains(r#""priority":-3,"reasons":["added","updated","manual"]"#));
-        assert_same(&stage.replay(&ReplayOptions::default()).await?, 3);
+    let component = guests::wasm("batch")?;
+    let mut stage = Stage::of(&component, Bounds::default()).await?;
+    let cluster = ["fail", "later", "terminal", "ok"]
+        .iter()
+        .try_fold(Cluster::new(&json!({})), |cluster, told| cluster.with(&map(told, &json!({"do": told}))))?;
+    let mut recorded = stage.instance(cluster, false, Limits::default()).await?;
+    let keys: Vec<ObjectKey> = ["a/fail", "a/later", "a/terminal", "a/ok"]
+        .iter()
+        .map(|key| key.parse())
+        .collect::<Result<_, _>>()?;
+    let reasons = ReasonSet::of_bits(0b1_0000_0011);
+    let requests: Vec<_> =
+        keys.iter().map(|key| Request { key, attempt: 2, reasons, priority: -3 }).collect();
+    for id in 1..4 {
+        let call = recorded.instance.reconcile_many(&requests, id);
+        let answers = recorded.tape.reconcile_many(&requests, id, call).await?;
+        assert_eq!(answers.len(), 4);
     }
+    assert!(stage.text()?.contains(r#""priority":-3,"reasons":["added","updated","manual"]"#));
+    assert_same(&stage.replay(&ReplayOptions::default()).await?, 3);
     Ok(())
 }
 
 #[tokio::test]
 async fn events_with_whole_and_partial_objects_and_without_any_are_replayed() -> Result<()> {
-    for component in of_each_contract("handlers")? {
-        let mut stage = Stage::of(&component, Bounds::default()).await?;
-        let mut recorded = stage.instance(Cluster::new(&json!({})), false, Limits::default()).await?;
-        let object = |version: &str| {
-            let mut object = map("it", &json!({"k": "v", "left": "out"}));
-            object["metadata"]["resourceVersion"] = version.into();
-            Object::decode(object.to_string().as_bytes())
-        };
-        let (first, second) = (object("1")?, Projection::parse(["/data/k"])?.apply(&object("2")?));
-        let (kind, key) = (Gvk::new("", "v1", "ConfigMap"), "a/it".parse()?);
-        let events = [
-            Event::Added { object: &first, initial: true },
-            Event::Updated { old: Some(&first), new: &second },
-            Event::Updated { old: None, new: &second },
-            Event::Deleted { kind: &kind, key: &key, object: Some(&second), final_state_unknown: true },
-            Event::Deleted { kind: &kind, key: &key, object: None, final_state_unknown: false },
-        ];
-        let call = recorded.instance.handle("v1/ConfigMap", &events, 1);
-        recorded.tape.handle("v1/ConfigMap", &events, 1, call).await?;
-        let call = recorded.instance.synced("v1/ConfigMap", 2);
-        recorded.tape.synced("v1/ConfigMap", 2, call).await?;
-        recorded.reconcile("a/it", 3).await?.ok().context("done")?;
-        let call = recorded.instance.describe(b"{}");
-        recorded.tape.describe(b"{}", call).await?.ok().context("a description")?;
-        assert!(stage.text()?.contains(r#""partial":true"#));
-        assert_same(&stage.replay(&ReplayOptions::default()).await?, 4);
-    }
+    let component = guests::wasm("handlers")?;
+    let mut stage = Stage::of(&component, Bounds::default()).await?;
+    let mut recorded = stage.instance(Cluster::new(&json!({})), false, Limits::default()).await?;
+    let object = |version: &str| {
+        let mut object = map("it", &json!({"k": "v", "left": "out"}));
+        object["metadata"]["resourceVersion"] = version.into();
+        Object::decode(object.to_string().as_bytes())
+    };
+    let (first, second) = (object("1")?, Projection::parse(["/data/k"])?.apply(&object("2")?));
+    let (kind, key) = (Gvk::new("", "v1", "ConfigMap"), "a/it".parse()?);
+    let events = [
+        Event::Added { object: &first, initial: true },
+        Event::Updated { old: Some(&first), new: &second },
+        Event::Updated { old: None, new: &second },
+        Event::Deleted { kind: &kind, key: &key, object: Some(&second), final_state_unknown: true },
+        Event::Deleted { kind: &kind, key: &key, object: None, final_state_unknown: false },
+    ];
+    let call = recorded.instance.handle("v1/ConfigMap", &events, 1);
+    recorded.tape.handle("v1/ConfigMap", &events, 1, call).await?;
+    let call = recorded.instance.synced("v1/ConfigMap", 2);
+    recorded.tape.synced("v1/ConfigMap", 2, call).await?;
+    recorded.reconcile("a/it", 3).await?.ok().context("done")?;
+    let call = recorded.instance.describe(b"{}");
+    recorded.tape.describe(b"{}", call).await?.ok().context("a description")?;
+    assert!(stage.text()?.contains(r#""partial":true"#));
+    assert_same(&stage.replay(&ReplayOptions::default()).await?, 4);
     Ok(())
 }

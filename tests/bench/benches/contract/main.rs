@@ -1,5 +1,5 @@
-//! What the contract costs a guest: a reconcile that does nothing, with contract 0.2 and with a stored component of 0.1 in
-//! alternation, and reads of the cache of a running host by the guest's own clock.
+//! What the contract costs a guest: a reconcile that does nothing, and reads of the cache of a running host by the guest's
+//! own clock.
 //!
 //! `cargo bench -p pilothouse-bench --bench contract` runs both parts; a word after `--` runs one (`noop`, `reads`).
 

@@ -1,4 +1,4 @@
-//! A reconcile of SDK 0.1, without a context.
+//! A reconcile without a context.
 
 use pilothouse_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A `where` clause, a type with a concrete parameter, `state`, and a dependency of another name.
+//! A `where` clause, a type with a concrete parameter, and a dependency of another name.
 
 // A manifest may say `sdk = { package = "pilothouse-sdk", … }`.
 extern crate pilothouse_sdk as sdk;
@@ -9,17 +9,7 @@ struct Inner;
 
 struct Wrapper<T>(T);
 
-impl State for Wrapper<Inner> {
-    fn save(&self) -> Option<Vec<u8>> {
-        None
-    }
-
-    fn restore(&mut self, _saved: &[u8]) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-#[sdk::reconciler(state, crate = sdk)]
+#[sdk::reconciler(crate = sdk)]
 impl Reconciler for Wrapper<Inner>
 where
     Inner: Sized,

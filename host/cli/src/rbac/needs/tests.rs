@@ -11,7 +11,7 @@ fn plugin(spec: &str, watches: &str, imports: &[&str]) -> Plugin {
     let text =
         format!(r#"{{"apiVersion":"pilothouse.dev/describe/v1alpha1","name":"p","watches":[{watches}]}}"#);
     let description = Description::parse(text.as_bytes(), World::Reconciler, &DescriptorLimits::default());
-    let import = |name: &&str| Import { name: format!("pilothouse:controller/{name}@0.1.0"), meaning: "" };
+    let import = |name: &&str| Import { name: format!("pilothouse:controller/{name}@0.2.1"), meaning: "" };
     Plugin {
         manifest: Arc::new(Manifest::parse(format!("{head} {spec}\n").as_bytes()).unwrap()),
         interfaces: Interfaces { imports: imports.iter().map(import).collect(), ..Interfaces::default() },

@@ -10,11 +10,10 @@
 //!
 //! The memory of an instance that is not made yet is taken to be that of the tenant's last one. Memory that grows in a call
 //! counts here from the end of that call; [`GuestMemory`](pilothouse_engine::GuestMemory) refuses growth beyond the bound at
-//! once. An instance that hands its state over is neither leased nor idle, and counts until it is gone; only the first lease
-//! of a tenant does not wait for its slot.
+//! once.
 //!
-//! Invariants: `used` is the sum of what leases, idle and leaving instances are charged; `live` is the number of leases and
-//! idle instances; `idle_bytes` is what idle instances are charged; `unleased` is the number of tenants without a lease.
+//! Invariants: `used` is the sum of what leases and idle instances are charged; `live` is the number of leases and idle instances;
+//! `idle_bytes` is what idle instances are charged; `unleased` is the number of tenants without a lease.
 //!
 //! No lock, no clock and no task in this file.
 
@@ -50,8 +49,6 @@ pub(crate) struct Ledger<I> {
     used: u64,
     idle_bytes: u64,
     live: usize,
-    /// Instances that hand their state over.
-    leaving: usize,
     /// Tenants without a live instance, each with a slot reserved.
     dormant: usize,
     unleased: usize,
@@ -64,8 +61,6 @@ struct TenantAccount {
     leased: u32,
     /// Its entries of `idle`, the most recently used last.
     idle: Vec<u64>,
-    /// Bytes of its instances that hand their state over.
-    leaving: u64,
     estimate: u64,
 }
 
@@ -112,7 +107,6 @@ impl<I> Ledger<I> {
             used: 0,
             idle_bytes: 0,
             live: 0,
-            leaving: 0,
             dormant: 0,
             unleased: 0,
             last: 0,
@@ -132,8 +126,7 @@ impl<I> Ledger<I> {
     /// Adds a tenant that may have no lease yet.
     pub(crate) fn add_tenant(&mut self) -> TenantId {
         let id = self.next_number();
-        let account =
-            TenantAccount { limit: 0, leased: 0, idle: Vec::new(), leaving: 0, estimate: FIRST_ESTIMATE };
+        let account = TenantAccount { limit: 0, leased: 0, idle: Vec::new(), estimate: FIRST_ESTIMATE };
         self.tenants.insert(id, account);
         self.dormant += 1;
         self.unleased += 1;
@@ -209,7 +202,7 @@ impl<I> Ledger<I> {
         UsedBy {
             leased: account.leased as usize,
             idle: account.idle.len(),
-            memory: u64::from(account.leased) * account.estimate + idle_bytes + account.leaving,
+            memory: u64::from(account.leased) * account.estimate + idle_bytes,
         }
     }
 
@@ -236,24 +229,6 @@ impl<I> Ledger<I> {
             self.dormant += usize::from(account.is_dormant());
         }
         while self.used > self.bounds.memory && self.evict(evicted) {}
-    }
-
-    /// An instance of this size is neither leased nor idle any more, and hands its state over before it goes.
-    pub(crate) fn begin_leaving(&mut self, id: TenantId, bytes: u64) {
-        self.used += bytes;
-        self.leaving += 1;
-        if let Some(account) = self.tenants.get_mut(&id) {
-            account.leaving += bytes;
-        }
-    }
-
-    /// It is gone.
-    pub(crate) fn end_leaving(&mut self, id: TenantId, bytes: u64) {
-        self.used -= bytes;
-        self.leaving -= 1;
-        if let Some(account) = self.tenants.get_mut(&id) {
-            account.leaving -= bytes;
-        }
     }
 
     /// Takes the idle instances of a tenant.
@@ -329,14 +304,14 @@ impl<I> Ledger<I> {
     fn can_make_room(&self, charged: u64) -> bool {
         let leased = self.live - self.idle.len();
         self.used - self.idle_bytes + charged <= self.bounds.memory
-            && leased + self.leaving + self.unleased < self.bounds.slots
+            && leased + self.unleased < self.bounds.slots
     }
 
     /// Whether another instance is within the bounds; `is_first`: of a tenant without one, which has a slot reserved.
     fn has_room(&self, is_first: bool, charged: u64) -> bool {
         // The slots of the others count for those who could wait.
         let reserved = if is_first { 0 } else { self.dormant };
-        self.used + charged <= self.bounds.memory && self.live + self.leaving + reserved < self.bounds.slots
+        self.used + charged <= self.bounds.memory && self.live + reserved < self.bounds.slots
     }
 
     /// Bytes of all instances.

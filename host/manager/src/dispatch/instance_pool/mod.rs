@@ -13,8 +13,8 @@ mod ledger;
 pub(crate) mod memory;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -27,7 +27,6 @@ use tokio::time::Instant;
 pub(crate) use self::ledger::PoolBounds;
 use self::ledger::{Granted, Ledger, TenantId, Ticket, UsedBy};
 use crate::dispatch::guest::{Component, Guest};
-use crate::dispatch::guest_state::Going;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
@@ -70,13 +69,12 @@ pub(crate) struct Lease {
 /// An instance and the generation it belongs to.
 struct Warm {
     generation: Arc<Generation>,
-    tenant: Weak<Tenant>,
     /// There until it is dropped.
     guest: Option<Box<dyn Guest>>,
 }
 
 impl Warm {
-    /// Whether it is to run another call. One that is worn out and usable still tells its state.
+    /// Whether it is to run another call.
     fn goes_on(&self) -> bool {
         self.guest.as_ref().is_some_and(|guest| guest.is_usable() && !guest.is_worn_out())
     }
@@ -84,40 +82,10 @@ impl Warm {
 
 impl Drop for Warm {
     fn drop(&mut self) {
-        let guest = self.guest.take();
-        let memory = guest.as_ref().filter(|guest| guest.is_usable()).map(|guest| guest.memory());
-        let mut going = Going::new(guest, Arc::clone(&self.generation));
-        if let (Some(state), Some(memory)) = (&self.generation.state, memory) {
-            going.charge = self.tenant.upgrade().map(|tenant| LeavingCharge::new(tenant, memory));
-            state.save(going);
-        }
+        // The code stays mapped until the instance is gone.
+        self.guest = None;
+        self.generation.instance_dropped();
     }
-}
-
-/// What an instance is charged while it hands its state over.
-pub(crate) struct LeavingCharge {
-    tenant: Arc<Tenant>,
-    bytes: u64,
-}
-
-impl LeavingCharge {
-    fn new(tenant: Arc<Tenant>, memory: usize) -> Self {
-        let bytes = memory as u64;
-        tenant.pool.0.state.lock().ledger.begin_leaving(tenant.id, bytes);
-        Self { tenant, bytes }
-    }
-}
-
-impl Drop for LeavingCharge {
-    fn drop(&mut self) {
-        let Self { tenant, bytes } = self;
-        tenant.pool.change(|ledger, _| ledger.end_leaving(tenant.id, *bytes));
-    }
-}
-
-/// Drops instances whose room is wanted now. Nobody waits until they have handed their state over.
-fn make_room(evicted: Vec<Warm>) {
-    evicted.into_iter().for_each(|mut warm| warm.guest = None);
 }
 
 impl std::fmt::Debug for InstancePool {
@@ -155,7 +123,7 @@ impl InstancePool {
     fn evict_one(&self) -> bool {
         let mut evicted = Vec::new();
         let any = self.0.state.lock().ledger.evict(&mut evicted);
-        make_room(evicted);
+        drop(evicted);
         any
     }
 
@@ -184,7 +152,7 @@ impl InstancePool {
         let made = self.instantiate(&*generation.code, &imports, generation.limits).await;
         let guest = made.inspect_err(|fault| {
             if fault.kind == FaultKind::CodeUnavailable {
-                plugin.repair_code(generation);
+                plugin.code_lost(generation, fault);
             }
         })?;
         plugin.metrics().instantiations.inc();
@@ -210,7 +178,7 @@ impl InstancePool {
             .collect();
         self.0.waiting.store(state.waiting.len(), Relaxed);
         drop(state);
-        make_room(evicted);
+        drop(evicted);
         for (Waiter { tenant, sender }, granted) in granted {
             // A waiter that gave up meanwhile drops the lease, which ends it.
             let _ = sender.send(tenant.lease_of(granted));
@@ -267,7 +235,7 @@ impl Tenant {
         let mut state = self.pool.0.state.lock();
         if let Some(granted) = state.ledger.lease(self.id, &mut evicted) {
             drop(state);
-            make_room(evicted);
+            drop(evicted);
             return Ok(self.lease_of(granted));
         }
         let ticket = state.ledger.wait(self.id);
@@ -310,10 +278,10 @@ impl Tenant {
     /// A generation becomes the current one, with at most so many instances. Idle instances of the one before are dropped.
     pub(crate) fn set_generation(&self, number: u64, instances: u32) {
         self.generation.store(number, Relaxed);
-        // They are asked for their state before another instance is made.
-        let old = self.pool.0.state.lock().ledger.take_idle_of(self.id);
-        drop(old);
-        self.pool.change(|ledger, _| ledger.set_limit(self.id, instances));
+        self.pool.change(|ledger, dropped| {
+            dropped.extend(ledger.take_idle_of(self.id));
+            ledger.set_limit(self.id, instances);
+        });
     }
 
     /// The instances of this plugin.
@@ -373,15 +341,9 @@ impl Lease {
     ) -> Result<&mut dyn Guest, Fault> {
         if !self.is_ready(generation) {
             self.warm = None;
-            let mut guest = self.tenant.pool.instantiate_for(plugin, generation).await?;
-            if let Some(state) = &generation.state
-                && !state.restore(plugin, &mut *guest).await?
-            {
-                guest = self.tenant.pool.instantiate_for(plugin, generation).await?;
-            }
+            let guest = self.tenant.pool.instantiate_for(plugin, generation).await?;
             generation.instance_made();
-            let tenant = Arc::downgrade(&self.tenant);
-            self.warm = Some(Warm { generation: Arc::clone(generation), tenant, guest: Some(guest) });
+            self.warm = Some(Warm { generation: Arc::clone(generation), guest: Some(guest) });
         }
         self.recharge();
         match self.warm.as_mut().and_then(|warm| warm.guest.as_mut()) {
@@ -430,11 +392,11 @@ impl Drop for Lease {
 pub(crate) struct WarmInstance(Option<Lease>);
 
 impl WarmInstance {
-    /// Waits for a lease, unless there is one, and for the machine code if that is made again. The wait may be long: what must
+    /// Waits for a lease, unless there is one, and for the machine code if that is lost. The wait may be long: what must
     /// hold for a call is checked after it. Cancel-safe.
     pub(crate) async fn lease(&mut self, plugin: &Plugin) {
         if self.0.is_none() {
-            plugin.code_repair().over().await;
+            plugin.await_code().await;
             self.0 = Some(plugin.instances().lease().await);
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use pilothouse_engine::LoadError;
 use pilothouse_plugin::World;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -55,7 +54,7 @@ async fn a_plugin_that_gets_no_more_memory_works_on_with_one_instance_and_its_ha
         seen.extend(calls.so_far().await);
     }
     assert_eq!(seen.len(), 6);
-    let event = seen.iter().position(|call| call == "on-add ns/event").expect("delivered");
+    let event = seen.iter().position(|call| call == "added ns/event").expect("delivered");
     assert!(event < 5, "the pump waited for all keys: {seen:?}");
     assert_eq!((component.instances(), test.plugin.status().last_error), (1, None));
     permits.add_permits(10);
@@ -104,83 +103,51 @@ async fn an_instance_that_the_engine_has_no_slot_for_is_made_once_an_idle_one_is
     full.end().await;
 }
 
-/// The file of a component with the bytes `a`, and its digest.
-fn component_file() -> (tempfile::TempDir, std::path::PathBuf, &'static str) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("p.wasm");
-    std::fs::write(&path, b"a").unwrap();
-    (folder, path, "sha256:ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb")
-}
-
 #[tokio::test(start_paused = true)]
-async fn lost_code_is_made_again_once_for_all_keys_and_costs_no_other_plugin_its_instance() {
+async fn lost_code_has_the_plugin_loaded_again_once_and_all_keys_wait_for_it_without_blame() {
     let host = TestHost::with_memory(1 << 30);
-    let (idle, mut broken) = (TestPlugin::on(&host).await, TestPlugin::on(&host).await);
+    let (idle, broken) = (TestPlugin::on(&host).await, TestPlugin::on(&host).await);
     let (component, mut calls) = FakeComponent::reconciler();
     let component = idle.run(component).await;
     idle.add("ns/a");
     assert_eq!(calls.so_far().await.len(), 1);
 
-    let (_folder, path, digest) = component_file();
-    broken.wasm_path = path;
-    let description = json!({"maxConcurrentReconciles": 4});
-    let (lost, mut calls) = FakeComponent::new(digest, World::Reconciler, description);
-    // The disk is full at first.
-    lost.lose_code(&[LoadError::Cache("no space".to_owned())]);
-    let lost = broken.run(lost).await;
+    let make = || FakeComponent::new("sha256:a", World::Reconciler, json!({"maxConcurrentReconciles": 4}));
+    let lost = broken.run(make().0).await;
+    lost.lose_code();
     let keys: BTreeSet<String> = (0..50).map(|n| format!("ns/{n}")).collect();
     keys.iter().for_each(|key| broken.add(key));
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(broken.reloads(), 1);
+    // Each worker found the code missing once, and then waited.
+    let faults = broken.plugin.metrics().faults(FaultKind::CodeUnavailable);
+    assert!((1..=4).contains(&faults), "{faults}");
+    idle.add("ns/b");
+    assert_eq!(calls.so_far().await.len(), 1);
+
+    // As that load does.
+    let (again, mut calls) = make();
+    broken.run(again).await;
     let mut called = BTreeSet::new();
     while called.len() < keys.len() {
         called.extend(calls.next_keys().await);
     }
     assert_eq!(called, keys);
-    assert_eq!(lost.restores(), 2, "one attempt that failed, and one for all keys");
-    assert!(component.is_mapped(), "the instance of the neighbour went");
+    assert_eq!(broken.reloads(), 0);
     let status = broken.plugin.status();
     assert_eq!((status.state, status.last_error), (PluginState::Running, None));
-    // Each worker found the code missing once, and then waited.
-    let kind = pilothouse_engine::FaultKind::CodeUnavailable;
-    assert!(
-        (1..=4).contains(&broken.plugin.metrics().faults(kind)),
-        "{}",
-        broken.plugin.metrics().faults(kind)
-    );
+    assert!(component.is_mapped(), "the instance of the neighbour went");
     idle.end().await;
     broken.end().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_plugin_and_a_reload_end_the_repair_of_its_code() {
-    let mut test = TestPlugin::new().await;
-    let (_folder, path, digest) = component_file();
-    test.wasm_path = path;
-    let always = vec![LoadError::Cache("no space".to_owned()); 1000];
-    let lost = |digest| {
-        let (lost, calls) = FakeComponent::new(digest, World::Reconciler, json!({}));
-        lost.lose_code(&always);
-        (lost, calls)
-    };
-    let (first, mut calls) = lost(digest);
-    let first = test.run(first).await;
+async fn the_end_of_a_plugin_ends_the_wait_for_its_code() {
+    let test = TestPlugin::new().await;
+    let (lost, mut calls) = FakeComponent::reconciler();
+    test.run(lost).await.lose_code();
     test.add("ns/a");
-    while test.plugin.status().host_condition.is_none_or(|it| !it.contains("no space")) {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
     assert_eq!(calls.so_far().await, [""; 0]);
-    let (second, mut calls) = FakeComponent::reconciler();
-    test.run(second).await;
-    assert_eq!(calls.next_keys().await, ["ns/a"]);
-    let restores = first.restores();
-    tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(first.restores(), restores, "the repair of the generation that was replaced goes on");
-
-    let (third, _calls) = lost(digest);
-    let third = test.run(third).await;
-    test.add("ns/b");
-    while third.restores() == 0 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
     // Waits for every task.
     test.end().await;
 }
@@ -208,14 +175,27 @@ async fn an_event_without_an_instance_is_delivered_later() {
     let test = TestPlugin::new().await;
     let description = json!({"watches": [{"version": "v1", "kind": "ConfigMap"}]});
     let (component, mut calls) = FakeComponent::new("sha256:h", World::EventHandler, description);
-    test.run(component.refuse(3, fault(FaultKind::HostBusy))).await;
     test.server.create("ns/a", json!({}));
     test.server.create("ns/b", json!({}));
+    test.run(component.refuse(3, fault(FaultKind::HostBusy))).await;
     assert_eq!(calls.so_far().await, [""; 0]);
     tokio::time::sleep(IDLE_TTL).await;
-    assert_eq!(calls.so_far().await, ["on-add ns/a", "on-add ns/b"]);
+    assert_eq!(calls.so_far().await, ["added ns/a", "added ns/b"]);
     // No code of the plugin ran: nothing is held against it.
     assert_eq!(test.plugin.status().last_error, None);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_worn_out_goes_after_its_call() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = FakeComponent::reconciler();
+    let component = test.run(component.wears_out()).await;
+    for made in 1..4 {
+        test.add("ns/a");
+        assert_eq!(calls.so_far().await, ["reconcile ns/a"]);
+        assert_eq!((component.instances(), component.is_mapped()), (made, false));
+    }
     test.end().await;
 }
 
@@ -278,7 +258,7 @@ async fn an_idle_plugin_with_handlers_and_one_of_a_standby_have_no_task() {
     assert_eq!(calls.so_far().await, [""; 0]);
     assert!(test.plugin.tasks().is_empty());
     begin.await;
-    assert_eq!(calls.so_far().await, ["on-add ns/a"]);
+    assert_eq!(calls.so_far().await, ["added ns/a"]);
     assert!(test.plugin.tasks().is_empty());
     test.end().await;
 }

@@ -1,4 +1,4 @@
-//! Handlers of contract 0.2: batches, failures and their return, and the end of the first list.
+//! Event handlers: batches, failures and their return, and the end of the first list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,11 +14,10 @@ use tokio::time::Instant;
 
 use crate::testing::{Calls, FakeComponent, GuestCall, TestPlugin, done, fault};
 
-/// A handler of 0.2 of ConfigMaps, in a watch of this name.
+/// A handler of ConfigMaps, in a watch of this name.
 fn handler(digest: &'static str) -> (FakeComponent, Calls) {
     let watch = json!({"name": "maps", "version": "v1", "kind": "ConfigMap"});
-    let (component, calls) = FakeComponent::new(digest, World::EventHandler, json!({"watches": [watch]}));
-    (component.of_0_2(), calls)
+    FakeComponent::new(digest, World::EventHandler, json!({"watches": [watch]}))
 }
 
 fn failure(terminal: bool) -> Failure {
@@ -27,7 +26,7 @@ fn failure(terminal: bool) -> Failure {
 
 /// The keys of all `on-events` so far, a text for each call.
 async fn batches(calls: &mut Calls) -> Vec<String> {
-    let begun = calls.so_far().await;
+    let begun = calls.calls_so_far().await;
     begun.iter().filter_map(|call| call.strip_prefix("on-events ").map(str::to_owned)).collect()
 }
 
@@ -49,7 +48,7 @@ async fn the_first_list_comes_in_batches_with_the_name_of_the_watch_and_its_end_
     }
     assert_eq!(keys.len(), 300);
     test.server.create("ns/later", json!({}));
-    assert_eq!(calls.so_far().await, ["on-events ns/later"]);
+    assert_eq!(calls.calls_so_far().await, ["on-events ns/later"]);
     test.end().await;
 }
 
@@ -58,7 +57,7 @@ async fn the_end_of_an_empty_first_list_is_told() {
     let test = TestPlugin::new().await;
     let (component, mut calls) = handler("sha256:h");
     test.run(component).await;
-    assert_eq!(calls.so_far().await, ["on-synced "]);
+    assert_eq!(calls.calls_so_far().await, ["on-synced "]);
     test.end().await;
 }
 
@@ -116,20 +115,20 @@ async fn a_failed_event_is_merged_with_the_next_one_of_its_object() {
     test.server.create("ns/a", json!({}));
     // Many failures: the next try is far away.
     tokio::time::sleep(Duration::from_secs(100)).await;
-    assert!(calls.so_far().await.len() > 5);
+    assert!(calls.calls_so_far().await.len() > 5);
     fails.store(false, Relaxed);
     test.server.update("ns/a", json!({"data": {"x": "1"}}));
-    assert_eq!(calls.so_far().await, ["on-events ns/a"], "with the later event, and at once");
+    assert_eq!(calls.calls_so_far().await, ["on-events ns/a"], "with the later event, and at once");
     tokio::time::sleep(Duration::from_secs(10_000)).await;
-    assert_eq!(calls.so_far().await, [""; 0]);
+    assert_eq!(calls.calls_so_far().await, [""; 0]);
     // A deletion after an addition that was told in vain is told as well.
     fails.store(true, Relaxed);
     test.server.create("ns/b", json!({}));
     tokio::time::sleep(Duration::from_secs(100)).await;
-    let _ = calls.so_far().await;
+    let _ = calls.calls_so_far().await;
     fails.store(false, Relaxed);
     test.server.delete("ns/b");
-    assert_eq!(calls.so_far().await, ["on-events ns/b"]);
+    assert_eq!(calls.calls_so_far().await, ["on-events ns/b"]);
     test.end().await;
 }
 
@@ -166,7 +165,7 @@ async fn a_failed_deletion_is_told_again_before_the_object_that_came_after_it() 
         assert_eq!(calls.next().await.reasons, [[wanted]]);
     }
     tokio::time::sleep(Duration::from_secs(10_000)).await;
-    assert_eq!(calls.so_far().await, [""; 0]);
+    assert_eq!(calls.calls_so_far().await, [""; 0]);
     test.end().await;
 }
 
@@ -216,10 +215,10 @@ async fn a_failed_event_goes_to_the_next_generation_at_once() {
     test.run_with(old, json!({"onReload": "keep"})).await;
     test.server.create("ns/a", json!({}));
     tokio::time::sleep(Duration::from_secs(100)).await;
-    let _ = old_calls.so_far().await;
+    let _ = old_calls.calls_so_far().await;
     let (new, mut new_calls) = handler("sha256:new");
     test.run_with(new, json!({"onReload": "keep"})).await;
-    let mut calls = new_calls.so_far().await;
+    let mut calls = new_calls.calls_so_far().await;
     calls.sort_unstable();
     assert_eq!(calls, ["on-events ns/a", "on-synced "]);
     test.end().await;

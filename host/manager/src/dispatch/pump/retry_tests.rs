@@ -1,4 +1,4 @@
-//! Failed events of handlers of contract 0.2: when they come again, what they are merged with, and what is kept meanwhile.
+//! Failed events of handlers: when they come again, what they are merged with, and what is kept meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -13,12 +13,11 @@ use tokio::time::Instant;
 use crate::testing::panics::panic_at;
 use crate::testing::{Calls, FakeComponent, TestPlugin, fault, settle};
 
-/// A handler of 0.2 of ConfigMaps.
+/// A handler of ConfigMaps.
 fn handler(digest: &'static str, watch: Value) -> (FakeComponent, Calls) {
     let mut all = json!({"version": "v1", "kind": "ConfigMap"});
     all.as_object_mut().unwrap().extend(watch.as_object().unwrap().clone());
-    let (component, calls) = FakeComponent::new(digest, World::EventHandler, json!({"watches": [all]}));
-    (component.of_0_2(), calls)
+    FakeComponent::new(digest, World::EventHandler, json!({"watches": [all]}))
 }
 
 type Times = Arc<Mutex<Vec<(String, Instant)>>>;
@@ -108,16 +107,16 @@ async fn a_key_that_fails_again_and_again_is_noted_once() {
         test.server.update("ns/a", json!({"data": {"x": n.to_string()}}));
         settle().await;
     }
-    assert_eq!(calls.so_far().await.len(), 1 + 101, "on-synced, and each change ends the delay");
+    assert_eq!(calls.calls_so_far().await.len(), 1 + 101, "on-synced, and each change ends the delay");
     let due = || test.plugin.current().unwrap().retries_due();
     assert_eq!(due(), 1);
     fails.store(false, Relaxed);
     test.server.update("ns/a", json!({"data": {"x": "last"}}));
     settle().await;
     assert_eq!(due(), 0);
-    let _ = calls.so_far().await;
+    let _ = calls.calls_so_far().await;
     tokio::time::sleep(Duration::from_secs(10_000)).await;
-    assert_eq!(calls.so_far().await, [""; 0]);
+    assert_eq!(calls.calls_so_far().await, [""; 0]);
     test.end().await;
 }
 
@@ -185,16 +184,16 @@ async fn after_a_quarantine_one_event_tries_the_plugin() {
         settle().await;
     }
     assert_eq!(test.plugin.metrics().quarantines.get(), 1);
-    let _ = calls.so_far().await;
+    let _ = calls.calls_so_far().await;
     (3..20).for_each(|n| _ = test.server.create(&format!("ns/{n}"), json!({})));
     while test.plugin.metrics().quarantines.get() < 2 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let probe = calls.so_far().await;
+    let probe = calls.calls_so_far().await;
     assert!(probe.len() == 1 && probe[0].split(',').count() == 1, "{probe:?}");
     faults.store(false, Relaxed);
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let after = calls.so_far().await.join(",").replace("on-events ", "") + ",";
+    let after = calls.calls_so_far().await.join(",").replace("on-events ", "") + ",";
     assert!((0..20).all(|n| after.contains(&format!("ns/{n},"))), "{after}");
     test.end().await;
 }

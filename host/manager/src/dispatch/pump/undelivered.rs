@@ -1,17 +1,10 @@
-//! [`Undelivered`]: the events of one pump that are not delivered, and those whose calls faulted on probation.
-//!
-//! A rollback delivers the latter again. They are kept in a ring of their own: bounded, and merged by key with each later
-//! event of that key, which was delivered to the generation that is replaced. So the next generation gets the newest state
-//! of an object, and never an older event after a newer one.
+//! [`Undelivered`]: the events of one pump that are not delivered.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::Arc;
 
-use pilothouse_cache::{Event, Ring};
+use pilothouse_cache::Event;
 use pilothouse_object::ObjectKey;
 use tokio::sync::oneshot;
-
-use crate::lifecycle::plugin::Plugin;
 
 /// What a pump had not delivered when it ended.
 #[derive(Default)]
@@ -31,8 +24,6 @@ pub(super) struct Undelivered {
     pub(super) predecessor: Option<oneshot::Receiver<Leftover>>,
     /// Of the events that a pump before left, which may be many: the keys with several of them.
     repeated: Option<HashSet<ObjectKey>>,
-    /// Events whose calls faulted while the generation is on probation, and the later ones of the same keys.
-    faulted: Option<Arc<Ring>>,
 }
 
 impl Undelivered {
@@ -62,31 +53,5 @@ impl Undelivered {
             self.events.drain(..).partition(|event| keys.contains(event.key()));
         self.events = left;
         taken
-    }
-
-    /// An event of `ring` was delivered. It is kept if its call faulted, or an earlier one of its key did, as long as the
-    /// generation may be rolled back.
-    pub(super) fn keep_faulted(&mut self, event: Event, is_answered: bool, plugin: &Plugin, ring: &Ring) {
-        if is_answered && self.faulted.is_none() {
-            return;
-        }
-        if !plugin.is_on_probation() {
-            self.faulted = None;
-            return;
-        }
-        let faulted = self.faulted.get_or_insert_with(|| ring.sibling());
-        if !is_answered || faulted.holds(event.key()) {
-            faulted.put_back(event);
-        }
-    }
-
-    /// All events for the next generation, in order.
-    pub(super) fn into_events(self) -> Vec<Event> {
-        let mut events = Vec::new();
-        while let Some(mut batch) = self.faulted.as_ref().and_then(|ring| ring.try_next_batch(usize::MAX)) {
-            events.append(&mut batch.take());
-        }
-        events.extend(self.events);
-        events
     }
 }

@@ -43,7 +43,7 @@ pub(super) async fn reconcile(
         }
         Err(fault) => {
             if fault.kind == FaultKind::CodeUnavailable {
-                // It is of no use until the code is made again.
+                // It is of no use until the plugin is loaded again.
                 warm.release();
             } else {
                 warm.discard();

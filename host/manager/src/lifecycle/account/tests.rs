@@ -72,7 +72,7 @@ async fn a_load_waits_until_the_account_may_list_and_watch_and_nothing_is_listed
         test.rules.deny(&[]);
     };
     tokio::join!(running, denying);
-    assert_eq!(sorted(calls.so_far().await), ["on-add a/1", "reconcile a/1"]);
+    assert_eq!(sorted(calls.so_far().await), ["added a/1", "reconcile a/1"]);
     test.end().await;
 }
 
@@ -100,7 +100,7 @@ async fn a_right_that_is_revoked_hides_events_keys_and_reads_until_it_is_back() 
     test.server.create("b/2", json!({}));
     test.server.delete("b/1");
     test.server.update("a/1", json!({"data": {}}));
-    assert_eq!(sorted(calls.so_far().await), ["on-update a/1", "reconcile a/1"]);
+    assert_eq!(sorted(calls.so_far().await), ["updated a/1", "reconcile a/1"]);
     let refused = |result: Result<usize, pilothouse_engine::Refusal>| {
         let refusal = result.unwrap_err();
         assert!(
@@ -127,7 +127,7 @@ async fn a_right_that_is_revoked_hides_events_keys_and_reads_until_it_is_back() 
     let (again, mut calls) = self::component();
     test.run_with(again, spec(reads(&["a", "b"], &[]))).await;
     let shown = calls.so_far().await;
-    for call in ["on-add b/2", "reconcile b/2"] {
+    for call in ["added b/2", "reconcile b/2"] {
         assert!(shown.contains(&call.to_owned()), "{shown:?}");
     }
     assert!(!test.plugin.current().unwrap().imports.are_rights_restored());
@@ -153,7 +153,7 @@ async fn events_and_keys_that_wait_when_a_right_is_revoked_are_not_shown() {
     permits.add_permits(100);
     let shown = calls.so_far().await;
     assert!(
-        shown.contains(&"on-add a/2".to_owned()) && shown.contains(&"reconcile a/2".to_owned()),
+        shown.contains(&"added a/2".to_owned()) && shown.contains(&"reconcile a/2".to_owned()),
         "{shown:?}"
     );
     assert!(shown.iter().all(|call| !call.contains(" b/")), "{shown:?}");

@@ -42,7 +42,7 @@ async fn what_waits_while_a_reload_narrows_the_grants_is_not_shown() {
         test.run_with(old, spec(on_reload, reads(&["*"], &[]))).await;
         // The first of each watch is in a call, and the others wait in the queue and in the ring.
         test.server.create("a/0", json!({}));
-        assert_eq!(sorted(calls.so_far().await), ["on-add a/0", "reconcile a/0"]);
+        assert_eq!(sorted(calls.so_far().await), ["added a/0", "reconcile a/0"]);
         for key in ["b/1", "a/2", "b/2"] {
             test.server.create(key, json!({}));
         }
@@ -52,7 +52,7 @@ async fn what_waits_while_a_reload_narrows_the_grants_is_not_shown() {
         test.run_with(new, spec(on_reload, reads(&["a"], &[]))).await;
         permits.add_permits(100);
         let shown = sorted(calls.so_far().await);
-        assert!(shown.contains(&"on-add a/2".to_owned()), "{on_reload}: {shown:?}");
+        assert!(shown.contains(&"added a/2".to_owned()), "{on_reload}: {shown:?}");
         assert!(shown.contains(&"reconcile a/2".to_owned()), "{on_reload}: {shown:?}");
         assert!(shown.iter().all(|call| !call.contains(" b/")), "{on_reload}: {shown:?}");
         test.end().await;
@@ -77,11 +77,11 @@ async fn a_reload_that_widens_the_grants_shows_what_is_newly_visible_and_goes_on
         let (new, mut calls) = held(&permits);
         test.run_with(new, spec(on_reload, wide)).await;
         let shown = [before, calls.so_far().await].concat();
-        for call in ["on-add b/1", "reconcile b/1"] {
+        for call in ["added b/1", "reconcile b/1"] {
             assert!(shown.contains(&call.to_owned()), "{on_reload} {narrow}: {shown:?}");
         }
         test.server.update("b/1", json!({"data": {}}));
-        assert_eq!(sorted(calls.so_far().await), ["on-update b/1", "reconcile b/1"], "{on_reload} {narrow}");
+        assert_eq!(sorted(calls.so_far().await), ["updated b/1", "reconcile b/1"], "{on_reload} {narrow}");
         test.end().await;
     }
 }
@@ -185,7 +185,7 @@ async fn over_200_random_reloads_under_churn_no_object_is_shown_that_is_no_longe
     permits.add_permits(10_000);
     let seen = calls.so_far().await;
     for key in there {
-        for call in [format!("on-add {key}"), format!("reconcile {key}")] {
+        for call in [format!("added {key}"), format!("reconcile {key}")] {
             assert!(seen.contains(&call), "{call}: {seen:?}");
         }
     }

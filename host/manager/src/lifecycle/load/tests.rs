@@ -92,19 +92,26 @@ async fn each_step_that_fails_is_blamed_on_its_file_and_leaves_the_running_gener
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_not_shared_of_a_component_with_handlers_or_state() {
+async fn keys_are_not_shared_of_a_component_with_handlers() {
     let test = TestPlugin::new().await;
     let watches = json!([{"version": "v1", "kind": "ConfigMap", "map": {"type": "handler"}}]);
     let (handler, _calls) = FakeComponent::new("sha256:h", World::Controller, json!({"watches": watches}));
-    for (component, has) in
-        [(handler, "has an event handler"), (FakeComponent::reconciler().0.with_state(), "exports state")]
-    {
-        load(&test, component, &json!({"keys": "perNamespace"})).await;
-        let error = test.plugin.status().last_error.unwrap();
-        let beginning =
-            format!("p.yaml: spec.keys: \"perNamespace\" shares keys among hosts, and the component {has}");
-        assert!(error.starts_with(&beginning) && error.contains("; remove spec.keys"), "{error}");
-    }
+    load(&test, handler, &json!({"keys": "perNamespace"})).await;
+    let error = test.plugin.status().last_error.unwrap();
+    let beginning =
+        "p.yaml: spec.keys: \"perNamespace\" shares keys among hosts, and the component has an event handler";
+    assert!(error.starts_with(beginning) && error.contains("; remove spec.keys"), "{error}");
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_is_lost_before_the_load_has_the_plugin_loaded_anew() {
+    let test = TestPlugin::new().await;
+    let (lost, _calls) = FakeComponent::reconciler();
+    lost.lose_code();
+    load(&test, lost, &json!({})).await;
+    assert_eq!(test.reloads(), 1);
+    assert_eq!((test.plugin.status().generation, test.plugin.status().last_error), (0, None));
     test.end().await;
 }
 
@@ -311,7 +318,7 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
         "granted to other calls"
     );
 
-    let describe = pilothouse_engine::LogOnly::new(Arc::clone(&all) as _, "describe");
+    let describe = pilothouse_engine::LogOnly::new(Arc::clone(&all) as _);
     let kind = pilothouse_object::Gvk::new("", "v1", "ConfigMap");
     let key: pilothouse_object::ObjectKey = "a/b".parse().unwrap();
     assert_eq!(&*describe.config(), br#"{"a":1}"#);

@@ -167,8 +167,6 @@ enum Step {
     Resize(usize, u64),
     SetLimit(usize, u32),
     Retire(usize),
-    Leave(usize),
-    Gone(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -178,8 +176,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any::<usize>(), 1_u64..8).prop_map(|(lease, mib)| Step::Resize(lease, mib)),
         1 => (0_usize..3, 1_u32..4).prop_map(|(tenant, limit)| Step::SetLimit(tenant, limit)),
         1 => (0_usize..3).prop_map(Step::Retire),
-        1 => (0_usize..3).prop_map(Step::Leave),
-        1 => any::<usize>().prop_map(Step::Gone),
     ]
 }
 
@@ -192,11 +188,10 @@ proptest! {
         let mut ledger: Ledger<u32> = Ledger::new(bounds);
         let tenants: Vec<TenantId> = (0..3).map(|_| tenant(&mut ledger, 2)).collect();
         let mut leases: Vec<(TenantId, u64)> = Vec::new();
-        let mut leaving: Vec<(TenantId, u64)> = Vec::new();
         let mut next = 0;
         // What holds where an instance was made that could have waited.
         let is_within = |ledger: &Ledger<u32>| {
-            let slots = ledger.live + ledger.leaving + ledger.dormant;
+            let slots = ledger.live + ledger.dormant;
             ledger.used() <= bounds.memory && slots <= bounds.slots
         };
         for step in steps {
@@ -227,17 +222,7 @@ proptest! {
                 }
                 Step::SetLimit(of, limit) => ledger.set_limit(tenants[of], limit),
                 Step::Retire(of) => evicted.extend(ledger.take_idle_of(tenants[of])),
-                Step::Leave(of) => {
-                    for _ in ledger.take_idle_of(tenants[of]) {
-                        ledger.begin_leaving(tenants[of], 3 * MIB);
-                        leaving.push((tenants[of], 3 * MIB));
-                    }
-                }
-                Step::Gone(at) if !leaving.is_empty() => {
-                    let (id, bytes) = leaving.swap_remove(at % leaving.len());
-                    ledger.end_leaving(id, bytes);
-                }
-                Step::GiveBack(..) | Step::Resize(..) | Step::Gone(..) => {}
+                Step::GiveBack(..) | Step::Resize(..) => {}
             }
             let mut leased: HashMap<TenantId, u32> =
                 tenants.iter().map(|id| (*id, ledger.tenants[id].leased)).collect();
@@ -253,9 +238,7 @@ proptest! {
             prop_assert!(!gives_back || ledger.idle.is_empty() || ledger.used() <= bounds.memory, "idle over the bound");
             let leased: u64 = leases.iter().map(|(_, charged)| charged).sum();
             let idle: u64 = ledger.idle.values().map(|idle| idle.charged).sum();
-            let going: u64 = leaving.iter().map(|(_, bytes)| bytes).sum();
-            prop_assert_eq!(ledger.used(), leased + idle + going);
-            prop_assert_eq!(ledger.leaving, leaving.len());
+            prop_assert_eq!(ledger.used(), leased + idle);
             prop_assert_eq!(ledger.live, leases.len() + ledger.idle.len());
             prop_assert!(ledger.live + ledger.dormant <= bounds.slots, "a tenant has no slot");
             prop_assert_eq!(ledger.idle_bytes, idle);
@@ -271,7 +254,6 @@ proptest! {
                 prop_assert!(is_full || !has_room, "there is room");
             }
         }
-        leaving.into_iter().for_each(|(id, bytes)| ledger.end_leaving(id, bytes));
         while let Some((id, charged)) = leases.pop() {
             ledger.give_back(id, charged, None, Instant::now(), &mut Vec::new());
             leases.extend(served(&mut ledger, &mut Vec::new()).into_iter().map(|it| (it.id, it.charged)));

@@ -155,7 +155,7 @@ async fn no_call_begins_and_none_writes_after_the_deadline_of_the_shard_of_its_k
     assert!(!may_write(3), "one of its terms is over");
     keys.call_ended(3);
     assert!(election.enter([&a]).is_none() && election.enter([&a, &b]).is_none());
-    // The call adds its own key as before: in contract 0.1 a refusal is a fault.
+    // The call adds its own key as before.
     assert!(keys.is_own(&a));
     server.update(a.as_str(), json!({"data": {"x": "1"}}));
     server.update(b.as_str(), json!({"data": {"x": "1"}}));

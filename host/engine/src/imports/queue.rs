@@ -5,7 +5,7 @@ use std::time::Duration;
 use pilothouse_object::ObjectKey as Key;
 
 use super::{Refused, check_cluster, key};
-use crate::bindings::v0_2::pilothouse::controller::queue::{Host, ObjectKey};
+use crate::bindings::pilothouse::controller::queue::{Host, ObjectKey};
 use crate::error::OverLimit;
 use crate::imports::ImportCall;
 use crate::state::StoreState;

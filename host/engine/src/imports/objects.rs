@@ -7,7 +7,7 @@ use pilothouse_object::{Object, Pointer, json_string};
 use wasmtime::component::Resource;
 
 use super::{Refused, wit_key};
-use crate::bindings::v0_2::pilothouse::controller::objects::{Host, HostObject, ObjectKey, OwnerReference};
+use crate::bindings::pilothouse::controller::objects::{Host, HostObject, ObjectKey, OwnerReference};
 use crate::error::OverLimit;
 use crate::host::Refusal;
 use crate::imports::{Answer, ImportCall};

@@ -4,7 +4,7 @@ use pilothouse_object::Gvk;
 use wasmtime::component::Resource;
 
 use super::{Refused, check_text};
-use crate::bindings::v0_2::pilothouse::controller::kinds::{Host, HostKind};
+use crate::bindings::pilothouse::controller::kinds::{Host, HostKind};
 use crate::error::OverLimit;
 use crate::host::{Refusal, RefusalReason};
 use crate::imports::{ImportCall, Kind};

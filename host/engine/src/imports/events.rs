@@ -7,7 +7,7 @@ use wasmtime::component::Resource;
 
 use super::builders::{Builder, built, bytes_of, set_text};
 use super::{Refused, cut, key};
-use crate::bindings::v0_2::pilothouse::controller::events::{EventType, Host, HostEvent, ObjectKey};
+use crate::bindings::pilothouse::controller::events::{EventType, Host, HostEvent, ObjectKey};
 use crate::handles::Entry;
 use crate::host::{EventOptions, EventTarget, GuestEvent, Refusal};
 use crate::imports::{ImportCall, Kind, NewEvent};

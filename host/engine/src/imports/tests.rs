@@ -1,7 +1,8 @@
-//! What guests of 0.2 may ask: bounds with their refusals, the order of lists, options, and values at pointers.
+//! What guests may ask: bounds with their refusals, the order of lists, options, and values at pointers.
 
 mod builders;
 mod cache;
+mod objects;
 mod remote;
 
 use std::ops::ControlFlow;
@@ -15,7 +16,7 @@ use pilothouse_plugin::Limits;
 use wasmtime::component::Resource;
 
 use super::*;
-use crate::bindings::v0_2::pilothouse::controller as api;
+use crate::bindings::pilothouse::controller as api;
 use crate::host::{
     CacheImports, CacheQuery, CallContext, CallOptions, ClientAnswer, ClientCall, ClientFuture,
     ClientImports, ClientVerb, ConfigImports, EventImports, EventOptions, EventTarget, GuestEvent,

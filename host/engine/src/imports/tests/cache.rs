@@ -37,6 +37,19 @@ impl CacheImports for Hidden {
     fn cache_list(&self, _: &Gvk, _: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Ok(Box::new(Endless(0)))
     }
+
+    fn cache_index_values(
+        &self,
+        _: &Gvk,
+        _: &str,
+        visit: &mut dyn FnMut(Option<&str>) -> ControlFlow<()>,
+    ) -> Result<(), Refusal> {
+        let mut looked = Endless(0);
+        while visit(None).is_continue() {
+            looked.look();
+        }
+        Ok(())
+    }
 }
 impl ClientImports for Hidden {}
 impl ConfigImports for Hidden {}
@@ -48,15 +61,19 @@ impl QueueImports for Hidden {}
 impl SystemImports for Hidden {}
 
 #[test]
-fn a_query_that_selects_nothing_is_charged_for_what_it_looks_at() {
+fn a_read_that_shows_nothing_is_charged_for_what_it_looks_at() {
     let limits = Limits { cpu_per_call: Duration::from_millis(5), ..Limits::default() };
     let mut state = StoreState::new(Arc::new(Hidden), limits, Arc::default());
     let kind = kind(&mut state);
-    for counts in [false, true] {
+    for read in ["run", "count", "index-values"] {
         state.begin(CallContext::default(), Instant::now());
         let mut call = import_call(&mut state);
         let query = HostQuery::new(&mut call, lent(&kind)).unwrap();
-        let spent = if counts { call.count(query).map(drop) } else { call.run(query).map(drop) };
+        let spent = match read {
+            "run" => call.run(query).map(drop),
+            "count" => call.count(query).map(drop),
+            _ => call.index_values(lent(&kind), "i".to_owned()).map(drop),
+        };
         assert!(matches!(spent, Err(Refused::Trap(trap)) if trap.to_string().contains("CPU budget")));
         assert!(call.budget.exceeded());
     }

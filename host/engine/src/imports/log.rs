@@ -1,6 +1,6 @@
 //! The `log` interface: structured log lines with the context of the running call.
 
-use crate::bindings::v0_1::pilothouse::controller::log::{Host, Level};
+use crate::bindings::pilothouse::controller::log::{Host, Level};
 use crate::host::LogLevel;
 use crate::imports::ImportCall;
 

@@ -9,7 +9,7 @@ use wasmtime::component::Resource;
 
 use super::builders::{Builder, built, bytes_of, set_text};
 use super::{CallFailed, MAX_TEXT, Refused, check_text, key};
-use crate::bindings::v0_2::pilothouse::controller::client::{
+use crate::bindings::pilothouse::controller::client::{
     FieldValidation, Host, HostOptions, HostPage, PatchKind as WitPatch, Propagation,
     VersionMatch as WitMatch,
 };

@@ -1,40 +1,52 @@
-//! The exports of contract 0.2.
+//! The exports of a guest.
 
 use std::time::Duration;
 
 use pilothouse_object::{Object, ObjectKey};
-use pilothouse_plugin::printable;
+use pilothouse_plugin::{World, printable};
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre, Resource};
 
-use super::{EventAnswer, KeyAnswer, exported};
-use crate::bindings::v0_2::exports::pilothouse::controller as exports;
-use crate::bindings::v0_2::pilothouse::controller::types as wit;
-use crate::contract::Exported;
-use crate::imports::v0_2::{MAX_DELAY, wit_key};
+use crate::bindings::exports::pilothouse::controller as exports;
+use crate::bindings::pilothouse::controller::types as wit;
+use crate::imports::{MAX_DELAY, wit_key};
 use crate::instance::{Event, Failure, Outcome, Request};
 use crate::reasons::ReasonSet;
 use crate::state::StoreState;
 
+/// The answer for one key.
+type KeyAnswer = Result<Outcome, Failure>;
+
+/// The answer for one event.
+type EventAnswer = Result<(), Failure>;
+
+/// An export that the component does not have.
+#[derive(Debug, thiserror::Error)]
+#[error("the component exports no {0} interface")]
+pub(crate) struct NotExported(&'static str);
+
+/// Where the exports of a component are.
 pub(crate) struct Indices {
     descriptor: exports::descriptor::GuestIndices,
     reconcile: Option<exports::reconcile::GuestIndices>,
     reconcile_many: Option<exports::reconcile_many::GuestIndices>,
     handler: Option<exports::handler::GuestIndices>,
-    state: Option<exports::state::GuestIndices>,
 }
 
+/// The exports of an instance.
 pub(crate) struct Exports {
     descriptor: exports::descriptor::Guest,
     reconcile: Option<exports::reconcile::Guest>,
     reconcile_many: Option<exports::reconcile_many::Guest>,
     handler: Option<exports::handler::Guest>,
-    state: Option<exports::state::Guest>,
 }
 
 impl Indices {
-    pub(super) fn new(exported: Exported, pre: &InstancePre<StoreState>) -> wasmtime::Result<Self> {
-        let world = exported.world;
+    /// Looks the exports up.
+    ///
+    /// # Errors
+    /// When one of them is of another type.
+    pub(crate) fn new(world: World, pre: &InstancePre<StoreState>) -> wasmtime::Result<Self> {
         let one = world.reconciles() && !world.batches();
         Ok(Self {
             descriptor: exports::descriptor::GuestIndices::new(pre)?,
@@ -44,23 +56,21 @@ impl Indices {
                 .then(|| exports::reconcile_many::GuestIndices::new(pre))
                 .transpose()?,
             handler: world.handles().then(|| exports::handler::GuestIndices::new(pre)).transpose()?,
-            state: exported.state.then(|| exports::state::GuestIndices::new(pre)).transpose()?,
         })
     }
 
-    pub(super) fn load(&self, store: &mut Store<StoreState>, of: &Instance) -> wasmtime::Result<Exports> {
+    pub(crate) fn load(&self, store: &mut Store<StoreState>, of: &Instance) -> wasmtime::Result<Exports> {
         Ok(Exports {
             descriptor: self.descriptor.load(&mut *store, of)?,
             reconcile: self.reconcile.as_ref().map(|i| i.load(&mut *store, of)).transpose()?,
             reconcile_many: self.reconcile_many.as_ref().map(|i| i.load(&mut *store, of)).transpose()?,
             handler: self.handler.as_ref().map(|i| i.load(&mut *store, of)).transpose()?,
-            state: self.state.as_ref().map(|i| i.load(&mut *store, of)).transpose()?,
         })
     }
 }
 
 impl Exports {
-    pub(super) async fn describe(
+    pub(crate) async fn describe(
         &self,
         store: &mut Store<StoreState>,
         config: &[u8],
@@ -68,7 +78,7 @@ impl Exports {
         self.descriptor.call_describe(store, config).await
     }
 
-    pub(super) async fn reconcile(
+    pub(crate) async fn reconcile(
         &self,
         store: &mut Store<StoreState>,
         request: &Request<'_>,
@@ -81,7 +91,7 @@ impl Exports {
         Ok(outcome(answer))
     }
 
-    pub(super) async fn reconcile_many(
+    pub(crate) async fn reconcile_many(
         &self,
         store: &mut Store<StoreState>,
         requests: &[Request<'_>],
@@ -101,7 +111,7 @@ impl Exports {
         Ok(answers.into_iter().map(outcome).collect())
     }
 
-    pub(super) async fn handle(
+    pub(crate) async fn handle(
         &self,
         store: &mut Store<StoreState>,
         watch: &str,
@@ -113,21 +123,14 @@ impl Exports {
         Ok(answers.into_iter().map(|answer| answer.map_err(failure)).collect())
     }
 
-    pub(super) async fn synced(&self, store: &mut Store<StoreState>, watch: &str) -> wasmtime::Result<()> {
+    pub(crate) async fn synced(&self, store: &mut Store<StoreState>, watch: &str) -> wasmtime::Result<()> {
         exported(&self.handler, "handler")?.call_on_synced(store, watch).await
     }
+}
 
-    pub(super) async fn save(&self, store: &mut Store<StoreState>) -> wasmtime::Result<Option<Vec<u8>>> {
-        exported(&self.state, "state")?.call_save(store).await
-    }
-
-    pub(super) async fn restore(
-        &self,
-        store: &mut Store<StoreState>,
-        saved: &[u8],
-    ) -> wasmtime::Result<Result<(), String>> {
-        exported(&self.state, "state")?.call_restore(store, saved).await
-    }
+/// The interface of an instance, or an error that names it.
+fn exported<'a, T>(interface: &'a Option<T>, name: &'static str) -> wasmtime::Result<&'a T> {
+    interface.as_ref().ok_or_else(|| NotExported(name).into())
 }
 
 fn wit_event(store: &mut Store<StoreState>, event: &Event<'_>) -> wasmtime::Result<exports::handler::Event> {

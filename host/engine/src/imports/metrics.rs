@@ -3,7 +3,7 @@
 use wasmtime::component::Resource;
 
 use super::Refused;
-use crate::bindings::v0_2::pilothouse::controller::metrics::{Host, HostMetric, MetricKind as WitKind};
+use crate::bindings::pilothouse::controller::metrics::{Host, HostMetric, MetricKind as WitKind};
 use crate::error::OverLimit;
 use crate::host::{MetricChange, MetricKind, MetricSpec};
 use crate::imports::{ImportCall, Metric};

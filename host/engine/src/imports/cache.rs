@@ -11,9 +11,7 @@ use wasmtime::component::Resource;
 
 use super::builders::{Builder, built, set_text};
 use super::{MAX_TEXT, Refused, key, wit_key};
-use crate::bindings::v0_2::pilothouse::controller::cache::{
-    Host, HostCursor, HostQuery, HostValues, ObjectKey,
-};
+use crate::bindings::pilothouse::controller::cache::{Host, HostCursor, HostQuery, HostValues, ObjectKey};
 use crate::error::OverLimit;
 use crate::handles::Entry;
 use crate::host::{CacheQuery, ObjectCursor, Refusal};
