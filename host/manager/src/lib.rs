@@ -18,14 +18,12 @@
 //! | `imports/` | the host's side of the guest's imports: cache, live calls, events, log; each checked against the grants |
 //! | `observe/` | status, metrics, admin endpoints, Kubernetes Events of the host |
 //! | `leader_election` | whether plugins may be called on this host: it is the leader, or has their shard |
-//! | `key_terms` | the same for the keys and the calls of a plugin whose keys hosts share |
 
 mod access;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod dispatch;
 mod imports;
-mod key_terms;
 mod leader_election;
 mod lifecycle;
 mod manager;

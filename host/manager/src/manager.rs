@@ -420,8 +420,9 @@ impl Manager {
                 return Ok(format!("{name}: the files are loaded again"));
             }
             Command::Reconcile(key) => {
-                if !plugin.election().is_leader_of(key) {
-                    let why = "this host is a standby; ask the leader, or the holder of the shard of the plugin or of the key";
+                if !plugin.election().is_leader() {
+                    let why =
+                        "this host is a standby; ask the leader, or the holder of the shard of the plugin";
                     return Err(CommandError::Not(why));
                 }
                 if plugin.current().is_none() {

@@ -68,8 +68,7 @@ pub(crate) struct ApiCalls {
     pub(crate) write_room: WriteRoom,
     /// The versions that calls have got from the server.
     pub(crate) seen: Arc<SeenVersions>,
-    /// Whether the host may write; where the keys are shared, of each call ([`of_call`](Self::of_call)). The client asks again when it
-    /// sends.
+    /// Whether the host may write. The client asks again when it sends.
     pub(crate) election: LeaderElection,
     /// Keeps a line of each write that is sent.
     pub(crate) audit: Option<PluginAudit>,
@@ -129,17 +128,6 @@ impl ApiCalls {
                 "cluster {name:?}: the API server refuses connections; call again later, the host tries with the next calls"
             )),
         }
-    }
-
-    /// The client of one call. Where the keys of the plugin are shared, it writes in the terms of the keys of that call, whose
-    /// end waits until it is dropped.
-    fn of_call(&self, call: u64) -> Self {
-        let mut live = self.clone();
-        if let Some(election) = self.election.of_call(call) {
-            live.client = election.gated(live.client, &self.metrics);
-            live.election = election;
-        }
-        live
     }
 
     /// Makes a call. `known` is the version of an object as the plugin knows it.
@@ -320,7 +308,7 @@ impl ApiCalls {
         room: Option<OwnedSemaphorePermit>,
     ) -> Result<ClientAnswer, ClientError> {
         let (answered, answer) = oneshot::channel();
-        let live = self.of_call(call.context.call_id);
+        let live = self.clone();
         let write = async move {
             let _room = room;
             let verb = verb_name(&call.verb);

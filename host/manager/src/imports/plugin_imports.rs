@@ -417,9 +417,9 @@ impl ClientImports for PluginImports {
 }
 
 impl EventImports for PluginImports {
-    fn record_event(&self, context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
+    fn record_event(&self, _context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
         let election = &self.api_calls.election;
-        let not_here = (!election.may_go_on(context.call_id)).then(|| election.why_not("records Events"));
+        let not_here = (!election.is_leader()).then(|| election.why_not("records Events"));
         self.events.record(self.generation, not_here, &self.api_calls.grants, event).inspect_err(|refusal| {
             if refusal.reason == RefusalReason::Forbidden {
                 self.api_calls.denials.record(Denied::Event, &refusal.message);
@@ -449,14 +449,6 @@ impl SystemImports for PluginImports {}
 impl QueueImports for PluginImports {
     fn queue_room(&self, keys: &[ObjectKey]) -> Result<(), Refusal> {
         check_lengths(keys)?;
-        if let Some(shared) = self.api_calls.election.keys()
-            && let Some(other) = keys.iter().find(|key| !shared.is_own(key))
-        {
-            return Err(Refusal::unavailable(format_args!(
-                "this host does not have the shard of the key {other} (spec.keys: perNamespace): change an object that maps \
-                 to the key, for the host that has it, or write spec.keys: together"
-            )));
-        }
         let most = self.queue_depth;
         let has_room = match keys {
             [key] => self.queue.has_room_for(key, most),

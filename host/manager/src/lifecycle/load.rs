@@ -16,7 +16,7 @@ use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::LoadError;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{AllowLists, Grants, KeySharing, Manifest, NamespacedName, printable};
+use pilothouse_plugin::{AllowLists, Grants, Manifest, NamespacedName, printable};
 use pilothouse_recording::Recorder;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -319,12 +319,6 @@ impl Loader {
             self.describe(plugin, load, &code, &traits, &imports).await?
         };
         tracing::debug!(plugin = &**plugin.name(), "plugin described");
-        load.manifest().check_keys(&description).map_err(Refused::manifest)?;
-        if traits.has_state && load.manifest().keys == KeySharing::PerNamespace {
-            let reason = "spec.keys: \"perNamespace\" shares keys among hosts, and the component exports state, which is that of \
-                          one instance; remove spec.keys";
-            return Err(Refused::manifest(reason.to_owned()).into());
-        }
         if traits.has_state && description.max_concurrent_reconciles > 1 {
             let most = description.max_concurrent_reconciles;
             return Err(format!(

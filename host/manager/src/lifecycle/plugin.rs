@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_executor::{Executor, Group, JoinHandle, yield_after_slice};
 use pilothouse_object::ObjectKey;
-use pilothouse_plugin::{KeySharing, printable, split_run};
+use pilothouse_plugin::{printable, split_run};
 use pilothouse_workqueue::{Item, Queue, Timekeeper, WorkerCount};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -133,12 +133,11 @@ pub(crate) struct Switched {
 }
 
 impl Plugin {
-    /// A new plugin, whose keys are shared so; `predecessor` had the name before and may still have calls in flight.
+    /// A new plugin; `predecessor` had the name before and may still have calls in flight.
     pub(crate) fn new(
         name: &str,
         host: &HostContext,
         metrics: &Metrics,
-        keys: KeySharing,
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
         let HostContext {
@@ -154,7 +153,7 @@ impl Plugin {
             traces,
         } = host.clone();
         // All runs of a plugin are in one shard: one host writes the status of its Plugin.
-        let election = election.of_plugin(split_run(name).0, keys);
+        let election = election.of_plugin(split_run(name).0);
         // One account for all plugins that have the name one after the other.
         let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
         let name = Arc::from(name);
@@ -171,8 +170,7 @@ impl Plugin {
                 .rate_limiter(limiter::build(&pilothouse_plugin::RateLimiter::default()))
                 .build_with_hook(&timekeeper, hook);
             let gate = if is_standby {
-                let shards = election.keys().map(|keys| keys.of_keys().clone());
-                LeadershipGate::closed(&name, &queue, metrics.remembered(&name), shards)
+                LeadershipGate::closed(&name, &queue, metrics.remembered(&name))
             } else {
                 LeadershipGate::opened(&name, &queue)
             };

@@ -12,23 +12,21 @@ use super::outcome::{self, KeyList};
 use crate::dispatch::call_id::next_call_id;
 use crate::dispatch::guest::Answer;
 use crate::dispatch::instance_pool::WarmInstance;
-use crate::key_terms::CallTerms;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::traces::Stages;
 
-/// Calls the guest for these keys, in these terms, records each answer and finishes its key; returns when the call ended, or
-/// none if none began, because a term ended while an instance was made. A fault is logged and counted in the metrics; the
+/// Calls the guest for these keys, records each answer and finishes its key; returns when the call ended, or none if none
+/// began, because the term ended while an instance was made. A fault is logged and counted in the metrics; the
 /// caller decides what follows for the keys. The instance is gone after it.
 pub(super) async fn reconcile(
     plugin: &Arc<Plugin>,
     generation: &Arc<Generation>,
     warm: &mut WarmInstance,
     items: &mut [Key],
-    terms: CallTerms,
     taken: Option<Instant>,
 ) -> Result<Option<Instant>, Fault> {
-    let call = Call::begin(plugin, terms);
+    let call = Call::begin(plugin);
     let answers = answers(plugin, generation, warm, items, &call).await;
     let Some(answers) = answers.transpose() else { return Ok(None) };
     let ended = call.end();
@@ -65,7 +63,7 @@ async fn answers(
     let is_ready = warm.is_ready(generation);
     let guest = warm.get(plugin, generation).await?;
     // To make one takes time.
-    if !is_ready && !plugin.election().may_go_on(call.id) {
+    if !is_ready && !plugin.election().is_leader() {
         return Ok(None);
     }
     let start = match is_ready {
@@ -133,7 +131,7 @@ fn request(item: &Key) -> Request<'_> {
     }
 }
 
-/// A call in flight, for the metrics and for its writes.
+/// A call in flight, for the metrics.
 struct Call<'a> {
     plugin: &'a Plugin,
     id: u64,
@@ -141,14 +139,10 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn begin(plugin: &'a Plugin, terms: CallTerms) -> Self {
+    fn begin(plugin: &'a Plugin) -> Self {
         plugin.metrics().active_workers.inc();
         plugin.count_call();
-        let id = next_call_id();
-        if let Some(keys) = plugin.election().keys() {
-            keys.call_begins(id, terms);
-        }
-        Self { plugin, id, began: Instant::now() }
+        Self { plugin, id: next_call_id(), began: Instant::now() }
     }
 
     fn end(&self) -> EndedCall {
@@ -171,8 +165,5 @@ pub(super) struct EndedCall {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.plugin.metrics().active_workers.dec();
-        if let Some(keys) = self.plugin.election().keys() {
-            keys.call_ended(self.id);
-        }
     }
 }

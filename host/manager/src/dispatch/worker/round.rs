@@ -96,18 +96,17 @@ impl Round<'_> {
             let part = &self.items[range.clone()];
             let is_current = plugin.is_current(generation);
             let is_granted = part.iter().all(|item| generation.may_reconcile(&item.key, item.payload));
-            let terms = plugin.election().enter(part.iter().map(|item| &item.key));
-            let Some(terms) = terms.filter(|_| is_current && is_granted) else {
+            if !is_current || !is_granted || !plugin.election().is_leader() {
                 // The keys are for the new generation, for the next leader, or are dropped when they are taken again.
                 return self.give_back(range);
-            };
+            }
             if self.parts.is_given_up() {
                 outcome::record_backoff(plugin, part, FaultKind::Trap);
                 continue;
             }
             self.called = Some(range.clone());
             let items = &mut self.items[range.clone()];
-            let outcome = call::reconcile(plugin, generation, warm, items, terms, self.taken).await;
+            let outcome = call::reconcile(plugin, generation, warm, items, self.taken).await;
             self.called = None;
             self.ended = outcome.as_ref().ok().copied().flatten();
             let part = &self.items[range.clone()];

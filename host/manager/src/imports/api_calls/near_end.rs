@@ -43,7 +43,7 @@ impl ApiCalls {
         call: &mut ClientCall,
         known: impl FnOnce(&Gvk, &ObjectKey) -> Option<String>,
     ) -> bool {
-        if !self.election.is_near_end(call.context.call_id) {
+        if !self.election.is_near_end() {
             return false;
         }
         self.metrics.near_end_writes.inc();

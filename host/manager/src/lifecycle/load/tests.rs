@@ -92,23 +92,6 @@ async fn each_step_that_fails_is_blamed_on_its_file_and_leaves_the_running_gener
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_not_shared_of_a_component_with_handlers_or_state() {
-    let test = TestPlugin::new().await;
-    let watches = json!([{"version": "v1", "kind": "ConfigMap", "map": {"type": "handler"}}]);
-    let (handler, _calls) = FakeComponent::new("sha256:h", World::Controller, json!({"watches": watches}));
-    for (component, has) in
-        [(handler, "has an event handler"), (FakeComponent::reconciler().0.with_state(), "exports state")]
-    {
-        load(&test, component, &json!({"keys": "perNamespace"})).await;
-        let error = test.plugin.status().last_error.unwrap();
-        let beginning =
-            format!("p.yaml: spec.keys: \"perNamespace\" shares keys among hosts, and the component {has}");
-        assert!(error.starts_with(&beginning) && error.contains("; remove spec.keys"), "{error}");
-    }
-    test.end().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_failed_first_load_leaves_a_failed_plugin_and_the_next_one_may_succeed() {
     let test = TestPlugin::new().await;
     load(&test, described(Err(FaultKind::Memory)), &json!({})).await;
@@ -127,8 +110,7 @@ async fn a_load_waits_for_the_last_call_of_a_removed_plugin_of_its_name() {
     removed.spawn(tokio::time::sleep(call));
     removed.retire();
     let host = host_context(removed.election().clone());
-    let (metrics, keys) = (Metrics::new(), KeySharing::Together);
-    test.plugin = Plugin::new("p", &host, &metrics, keys, Some(Arc::clone(&removed)));
+    test.plugin = Plugin::new("p", &host, &Metrics::new(), Some(Arc::clone(&removed)));
     let began = Instant::now();
     load(&test, FakeComponent::reconciler().0, &json!({})).await;
     assert_eq!(began.elapsed(), call);

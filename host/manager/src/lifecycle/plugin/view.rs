@@ -60,7 +60,6 @@ impl Plugin {
             queue_depth: self.queue.len(),
             shard: self.election.shard(),
             holder: self.election.holder(),
-            key_shards: self.election.keys().map(|keys| keys.held().collect()),
         }
     }
 
