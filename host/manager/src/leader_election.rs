@@ -202,18 +202,6 @@ impl LeaderElection {
         }
     }
 
-    /// Whether so little of the term is left that what begins now may be answered after it: less than half of the renew
-    /// deadline, with the default times. It is longer while renewals are answered in time.
-    pub(crate) fn is_near_end(&self) -> bool {
-        let Some(elected) = &self.0 else { return false };
-        let near_end = match &elected.source {
-            Source::Lease { status, .. } => status.near_end(),
-            Source::Shards(shards) | Source::Shard(shards, _) => shards.near_end(),
-        };
-        let term = elected.term.get().filter(|term| term.is_leading());
-        term.is_some_and(|term| term.remaining() < near_end)
-    }
-
     /// Whether this host runs the plugin of a name now: as its leader, as the holder of its shard, or without an election.
     pub(crate) fn has(&self, plugin: &str) -> bool {
         match self.shards() {
@@ -350,12 +338,7 @@ pub(crate) mod tests {
 
     /// A standby, and a future that begins its only term, of ten seconds.
     pub(crate) fn standby() -> (LeaderElection, impl Future<Output = ()>) {
-        standby_of(LeaderElectionConfig::new("me"))
-    }
-
-    /// As [`standby`], with a term of another length.
-    pub(crate) fn standby_of(config: LeaderElectionConfig) -> (LeaderElection, impl Future<Output = ()>) {
-        let mut elector = LeaderElector::new(OneTerm::default(), config).unwrap();
+        let mut elector = LeaderElector::new(OneTerm::default(), LeaderElectionConfig::new("me")).unwrap();
         let election = LeaderElection::enabled(elector.status(), Duration::from_secs(5));
         let standby = election.clone();
         let term = async move {
@@ -426,14 +409,9 @@ pub(crate) mod tests {
         assert!(election.is_leader() && can_begin(&election).await);
         assert_eq!((view(&election).role, view(&election).leader.as_str()), (Role::Leader, "me"));
         assert_eq!(view(&election).transitions, Some(0));
-        tokio::time::advance(Duration::from_secs(4)).await;
-        assert!(!election.is_near_end());
-        tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(election.is_near_end());
         // Nothing has run since, as in a process that was stopped.
-        tokio::time::advance(Duration::from_secs(4)).await;
+        tokio::time::advance(Duration::from_secs(10)).await;
         assert!(!election.is_leader() && !can_begin(&election).await);
-        assert!(!election.is_near_end(), "there is no term any more");
         assert_eq!(view(&election).role, Role::Lost);
     }
 

@@ -154,12 +154,6 @@ impl Shards {
         self.0.config.election.lease_duration
     }
 
-    /// What is left of the terms of this host when they are near their end, which they are only after renewals that failed.
-    #[must_use]
-    pub fn near_end(&self) -> Duration {
-        self.0.config.election.near_end()
-    }
-
     /// The term that this host has of a shard, unless it is over or is ending.
     #[must_use]
     pub fn term(&self, shard: usize) -> Option<Leadership> {

@@ -3,15 +3,12 @@
 //! A call is checked against the plugin's grants before anything is sent. Requests carry the plugin's own User-Agent, field
 //! manager and, where the manifest names a service account, identity. A write runs on the host's network runtime: when the
 //! guest's call is cut meanwhile, the write goes on and its outcome is logged. While the server refuses connections a call
-//! fails at once, because the caches already retry. Only the leader writes; `near_end.rs` has what it writes near the end of
-//! its term.
+//! fails at once, because the caches already retry. Only the leader writes.
 
 mod body;
-mod near_end;
 mod observed;
 mod operation;
 mod review;
-mod seen_versions;
 mod write_room;
 
 use std::sync::Arc;
@@ -31,9 +28,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::task::TaskTracker;
 
-use self::near_end::explained;
 use self::operation::{Target, check_options, target, verb_name};
-use self::seen_versions::SeenVersions;
 pub(crate) use self::write_room::WriteRoom;
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
@@ -66,8 +61,6 @@ pub(crate) struct ApiCalls {
     pub(crate) writes: Arc<Writes>,
     /// Bounds the writes in progress, for all clusters together.
     pub(crate) write_room: WriteRoom,
-    /// The versions that calls have got from the server.
-    pub(crate) seen: Arc<SeenVersions>,
     /// Whether the host may write. The client asks again when it sends.
     pub(crate) election: LeaderElection,
     /// Keeps a line of each write that is sent.
@@ -130,12 +123,8 @@ impl ApiCalls {
         }
     }
 
-    /// Makes a call. `known` is the version of an object as the plugin knows it.
-    pub(crate) fn call(
-        &self,
-        mut call: ClientCall,
-        known: impl FnOnce(&Gvk, &ObjectKey) -> Option<String> + Send + 'static,
-    ) -> ClientFuture {
+    /// Makes a call.
+    pub(crate) fn call(&self, call: ClientCall) -> ClientFuture {
         let live = self.clone();
         Box::pin(async move {
             check_options(&call.options, &call.verb)?;
@@ -147,16 +136,12 @@ impl ApiCalls {
             let (resource, permit) = live.permitted(&call, &target).await?;
             match call.verb {
                 ClientVerb::Get(_) | ClientVerb::List | ClientVerb::PodLog(_) => {
-                    let (id, kind, options) = (call.context.call_id, call.kind.clone(), call.options.clone());
-                    let answer = live.read(&resource, call, permit).await?;
-                    live.note_read(id, &kind, &options, &answer);
-                    Ok(answer)
+                    live.read(&resource, call, permit).await
                 }
                 _ => {
-                    // Before the term is looked at, which may be near its end after the wait.
+                    // Before the term is looked at, which may end during the wait.
                     let room = live.write_room.enter(&call.verb).await;
-                    let demanded = live.demand_version(&mut call, known);
-                    live.write(resource, call, target, permit, demanded, room).await
+                    live.write(resource, call, target, permit, room).await
                 }
             }
         })
@@ -297,14 +282,13 @@ impl ApiCalls {
         })
     }
 
-    /// `demanded` is whether the host has made it demand a version. Keeps the room until it is over.
+    /// Keeps the room until it is over.
     async fn write(
         &self,
         resource: ApiResource,
         call: ClientCall,
         target: Target,
         permit: Permit,
-        demanded: bool,
         room: Option<OwnedSemaphorePermit>,
     ) -> Result<ClientAnswer, ClientError> {
         let (answered, answer) = oneshot::channel();
@@ -312,7 +296,7 @@ impl ApiCalls {
         let write = async move {
             let _room = room;
             let verb = verb_name(&call.verb);
-            let outcome = live.send(&resource, &call, &target, permit, demanded).await;
+            let outcome = live.send(&resource, &call, &target, permit).await;
             if let Err(outcome) = answered.send(outcome) {
                 tracing::warn!(
                     event = "write_outlived_call", plugin = &*live.plugin,
@@ -337,7 +321,6 @@ impl ApiCalls {
         call: &ClientCall,
         target: &Target,
         permit: Permit,
-        demanded: bool,
     ) -> Result<ClientAnswer, ClientError> {
         // A clear refusal before any wait; the client's gate asks again right before the request.
         if !self.election.is_leader() {
@@ -350,7 +333,6 @@ impl ApiCalls {
         let began = (self.audit.is_some() || of.is_some()).then(Began::now);
         let outcome = self.request(resource, &call.verb, &call.options, target).await;
         settle(permit, &outcome);
-        self.note_write(call, &outcome);
         // Others may have begun to work while it was under way. One that was not sent is counted by the client's gate.
         if may_be_done(&outcome) && !self.election.is_leader() {
             self.metrics.outlived_writes.inc();
@@ -358,7 +340,7 @@ impl ApiCalls {
         if let Some(began) = began {
             self.observe(began, of, resource, call, target, &outcome);
         }
-        outcome.map_err(|error| api_error(&if demanded { explained(error) } else { error }))
+        outcome.map_err(|error| api_error(&error))
     }
 
     /// Sends a write, and records what the caches must show of it.

@@ -63,7 +63,7 @@ pub(crate) struct PluginImports {
     pub(crate) host_time: HostTime,
     pub(crate) warnings: Arc<Warnings>,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
-    pub(crate) kinds: Arc<OnceLock<KindViews>>,
+    pub(crate) kinds: OnceLock<KindViews>,
 }
 
 /// One kind as this generation may see it.
@@ -192,16 +192,6 @@ impl PluginImports {
     pub(crate) fn caches(&self) -> impl Iterator<Item = writes::Cache<'_>> {
         let views = self.kinds.get().into_iter().flat_map(KindViews::values);
         views.flat_map(|view| &view.leases).map(|lease| (lease.id(), lease.indexer()))
-    }
-
-    /// The version of an object by the caches that this generation reads and its own writes.
-    fn known_version(&self) -> impl FnOnce(&Gvk, &ObjectKey) -> Option<String> + Send + use<> {
-        let (kinds, writes) = (Arc::clone(&self.kinds), Arc::clone(&self.api_calls.writes));
-        move |kind, key| {
-            let leases = &kinds.get()?.get(kind)?.leases;
-            let mut holding = leases.iter().filter(|lease| lease.id().covers(key));
-            holding.find_map(|lease| writes.known_version((lease.id(), lease.indexer()), key))
-        }
     }
 
     /// Whether the ServiceAccount may watch again all that this generation watches, after changes may have been missed.
@@ -410,7 +400,7 @@ impl ClientImports for PluginImports {
 
     fn client(&self, call: ClientCall) -> ClientFuture {
         match call.cluster.checked_sub(1) {
-            None => self.api_calls.call(call, self.known_version()),
+            None => self.api_calls.call(call),
             Some(place) => self.remote_clusters.call(place, call),
         }
     }

@@ -9,7 +9,7 @@
 //! answers, and a failure of the host (input and output, time, resources) leads to another try of the whole load.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pilothouse_cache::{Backoff, SharedInformerFactory};
@@ -405,7 +405,6 @@ impl Loader {
             tasks: plugin.tasks().clone(),
             writes: Arc::clone(plugin.writes()),
             write_room: plugin.write_room().clone(),
-            seen: Arc::default(),
             election: plugin.election().clone(),
             audit: self.audit.as_ref().map(|audit| {
                 let account = manifest.service_account.as_ref();
@@ -430,7 +429,7 @@ impl Loader {
             metric_series: manifest.limits.metric_series,
             host_time: plugin.metrics().host_time.clone(),
             warnings,
-            kinds: Arc::default(),
+            kinds: OnceLock::new(),
         }
     }
 }

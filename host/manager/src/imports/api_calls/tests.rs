@@ -68,7 +68,6 @@ impl Plugin {
             tasks: TaskTracker::new(),
             writes: Arc::default(),
             write_room: WriteRoom::default(),
-            seen: Arc::default(),
             election: LeaderElection::disabled(),
             audit: None,
             traces: None,
@@ -96,7 +95,7 @@ impl Plugin {
     ) -> Result<ClientAnswer, ClientError> {
         let context = CallContext::default();
         let call = ClientCall { cluster: 0, kind, verb, options, max_bytes: MAX_BYTES, context };
-        self.api_calls.call(call, |_, _| None).await
+        self.api_calls.call(call).await
     }
 
     /// Makes objects of so many bytes and a little.
@@ -203,7 +202,7 @@ async fn an_update_that_may_create_needs_the_permission_to_create() {
         let verb = ClientVerb::Update(body.to_string().into_bytes());
         let (options, context) = Default::default();
         let call = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: usize::MAX };
-        calls.call(call, |_, _| None).await
+        calls.call(call).await
     };
     plugin.api_calls.grants = grant(&["update"]);
     let refused = update(&plugin.api_calls, "").await.unwrap_err();
@@ -255,7 +254,7 @@ async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
     let (kind, verb) =
         (Gvk::new("", "v1", "ConfigMap"), ClientVerb::May { verb, subresource, namespace, name });
     let may = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: MAX_BYTES };
-    let may = asking.call(may, |_, _| None).await.unwrap();
+    let may = asking.call(may).await.unwrap();
     assert!(matches!(may, ClientAnswer::May(_)), "{may:?}");
     assert_eq!(late(), 2);
 }
@@ -463,7 +462,7 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
         let (kind, options) = (Gvk::new("", "v1", kind), CallOptions { dry_run, ..CallOptions::default() });
         let context = CallContext { key: Some("default/k".parse().unwrap()), call_id: 5 };
         let call = ClientCall { cluster: 0, kind, verb, options, max_bytes: MAX_BYTES, context };
-        let _ = plugin.api_calls.call(call, |_, _| None).await;
+        let _ = plugin.api_calls.call(call).await;
     };
     let key = || "default/s".parse().unwrap();
     let patch = |kind, body: &[u8]| ClientVerb::Patch { key: key(), kind, body: body.to_vec() };
@@ -524,5 +523,3 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
     assert!(!format!("{spans:?}").contains("hunter2"), "{spans:?}");
     plugin.server.shutdown().await;
 }
-
-mod near_end;

@@ -79,8 +79,6 @@ pub(crate) struct PluginMetrics {
     pub(crate) read_timeouts: AtomicCounter,
     /// Writes that were not sent because the term of the plugin was over.
     pub(crate) late_writes: AtomicCounter,
-    /// Writes that began when the term of the plugin was near its end.
-    pub(crate) near_end_writes: AtomicCounter,
     /// Writes that were sent in the term of the plugin and answered after it.
     pub(crate) outlived_writes: AtomicCounter,
     /// Requests of the guest over `wasi:http`.
@@ -124,7 +122,6 @@ impl PluginMetrics {
             read_waits: AtomicHistogram::new(&CATCH_UP),
             read_timeouts: AtomicCounter::default(),
             late_writes: AtomicCounter::default(),
-            near_end_writes: AtomicCounter::default(),
             outlived_writes: AtomicCounter::default(),
             http: HttpCounters::default(),
             host_time,
@@ -189,7 +186,7 @@ static OF_CONTROLLER: [Figure<Row>; 10] = [
 ];
 
 /// With the label `plugin`.
-static OF_PLUGIN: [Figure<Row>; 8] = [
+static OF_PLUGIN: [Figure<Row>; 7] = [
     counter("pilothouse_plugin_quarantines", "Quarantines that began or were extended", |m| {
         m.quarantines.get()
     }),
@@ -211,9 +208,6 @@ static OF_PLUGIN: [Figure<Row>; 8] = [
     ),
     counter("pilothouse_late_writes", "Writes that were not sent because the term was over", |m| {
         m.late_writes.get()
-    }),
-    counter("pilothouse_writes_near_term_end", "Writes that began near the end of the term", |m| {
-        m.near_end_writes.get()
     }),
     counter(
         "pilothouse_writes_outlived_term",
