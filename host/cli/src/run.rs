@@ -15,7 +15,6 @@ use pilothouse_plugin::{AllowLists, AllowedAccount, ComponentHost, HostLimits};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::audit::AuditArgs;
 use crate::clusters::ClusterArgs;
 use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, default_cache_dir};
@@ -58,8 +57,8 @@ const EXAMPLES: &str = "Examples:
   # With a recording of one plugin, for `pilothouse replay`
   pilothouse run --plugins plugins --record calls.jsonl --plugin foo-controller
 
-  # With a line about each write of a plugin
-  pilothouse run --plugins plugins --audit-log /var/log/pilothouse/audit.jsonl --audit-log-max 1Gi
+  # With a line of the log about each write of a plugin
+  RUST_LOG=info,pilothouse::audit=debug pilothouse run --plugins plugins
 
   # With debug lines of plugins
   RUST_LOG=info,guest=debug pilothouse run --plugins plugins";
@@ -160,8 +159,6 @@ pub(crate) struct Run {
     limits: Option<PathBuf>,
     #[command(flatten)]
     record: RecordArgs,
-    #[command(flatten)]
-    audit: AuditArgs,
     #[cfg(feature = "oci")]
     #[command(flatten)]
     signatures: SignatureArgs,
@@ -258,7 +255,6 @@ impl Run {
                 },
                 limits,
                 recorder: self.record.start()?,
-                audit: self.audit.start()?,
                 traces,
                 ..ManagerOptions::new(self.plugins)
             },

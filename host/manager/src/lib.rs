@@ -41,7 +41,7 @@ pub use lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 pub use lifecycle::plugin_objects::PluginObjectsOptions;
 pub use manager::{ClusterClient, Clusters, Manager, ManagerOptions, PluginThreads, StartError};
 pub use observe::admin;
-pub use observe::audit::{Audit, AuditError, AuditOptions};
+pub use observe::audit::AUDIT;
 pub use observe::detail::{
     CurrentView, GenerationView, InformerView, LimitView, PluginDetail, RemoteClusterView,
     RemoteClustersView, WatchView,

@@ -59,9 +59,6 @@ use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
 /// How long pending events may still be written when a plugin or the host ends.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
-/// How long lines of the audit may still be written when the host ends.
-const AUDIT_GRACE: Duration = Duration::from_secs(2);
-
 /// Instances of all plugins: those of the engine.
 const POOL_SLOTS: usize = EngineOptions::DEFAULT_INSTANCES as usize;
 
@@ -227,9 +224,6 @@ impl Manager {
             None => HostEvents::default(),
         };
         metrics.watch_host_events(host_events.clone());
-        if let Some(audit) = &options.audit {
-            metrics.watch_audit(audit.clone());
-        }
         if let Some(traces) = &options.traces {
             metrics.watch_traces(traces.clone());
         }
@@ -277,7 +271,6 @@ impl Manager {
             allowed: options.allowed,
             slots: Arc::default(),
             recorder: options.recorder,
-            audit: options.audit,
             traces: options.traces,
             indexes: Arc::default(),
         };
@@ -502,12 +495,8 @@ impl Manager {
         tokio::join!(join_all(events), self.0.host.host_events.shutdown(EVENTS_GRACE));
         self.0.tasks.close();
         join_all(self.clusters().map(|cluster| cluster.loader.factory.shutdown())).await;
-        let Loader { recorder, audit, .. } = &self.0.home.loader;
-        if let Some(recorder) = recorder {
+        if let Some(recorder) = &self.0.home.loader.recorder {
             recorder.close();
-        }
-        if let Some(audit) = audit {
-            audit.close(AUDIT_GRACE).await;
         }
         in_time
     }

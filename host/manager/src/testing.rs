@@ -248,7 +248,6 @@ impl TestPlugin {
             allowed: AllowLists::default(),
             slots: Arc::default(),
             recorder: None,
-            audit: None,
             traces: None,
             indexes: Default::default(),
             fetcher: None,

@@ -12,6 +12,7 @@ mod review;
 mod write_room;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pilothouse_cache::{Availability, Permit};
 use pilothouse_client::{
@@ -32,7 +33,6 @@ use self::operation::{Target, check_options, target, verb_name};
 pub(crate) use self::write_room::WriteRoom;
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
-use crate::observe::audit::{Began, PluginAudit};
 use crate::observe::denials::{Denials, Denied};
 use crate::observe::metrics::PluginMetrics;
 use crate::observe::traces::Traces;
@@ -63,8 +63,6 @@ pub(crate) struct ApiCalls {
     pub(crate) write_room: WriteRoom,
     /// Whether the host may write. The client asks again when it sends.
     pub(crate) election: LeaderElection,
-    /// Keeps a line of each write that is sent.
-    pub(crate) audit: Option<PluginAudit>,
     /// Makes spans of the writes of sampled calls.
     pub(crate) traces: Option<Traces>,
     pub(crate) metrics: Arc<PluginMetrics>,
@@ -330,16 +328,14 @@ impl ApiCalls {
             return Err(Refusal::unavailable(self.election.why_not("writes")).into());
         }
         let of = self.traces.as_ref().and_then(|traces| traces.of_call(call.context.call_id));
-        let began = (self.audit.is_some() || of.is_some()).then(Began::now);
+        let began = Instant::now();
         let outcome = self.request(resource, &call.verb, &call.options, target).await;
         settle(permit, &outcome);
         // Others may have begun to work while it was under way. One that was not sent is counted by the client's gate.
         if may_be_done(&outcome) && !self.election.is_leader() {
             self.metrics.outlived_writes.inc();
         }
-        if let Some(began) = began {
-            self.observe(began, of, resource, call, target, &outcome);
-        }
+        self.observe(began, of, resource, call, target, &outcome);
         outcome.map_err(|error| api_error(&error))
     }
 

@@ -16,7 +16,7 @@ use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::LoadError;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{AllowLists, Grants, Manifest, NamespacedName, printable};
+use pilothouse_plugin::{AllowLists, Grants, Manifest, printable};
 use pilothouse_recording::Recorder;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -40,7 +40,6 @@ use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::rollback::{Rollback, Version};
 use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::state::LoadWait;
-use crate::observe::audit::Audit;
 use crate::observe::traces::Traces;
 
 /// The parts of the host that loading needs, with the client, the informers and the access reviews of one cluster.
@@ -65,8 +64,6 @@ pub(crate) struct Loader {
     pub(crate) slots: Arc<LoadSlots>,
     /// Records the calls of plugins.
     pub(crate) recorder: Option<Recorder>,
-    /// Keeps a line of each write of a plugin.
-    pub(crate) audit: Option<Audit>,
     /// Makes spans of sampled calls.
     pub(crate) traces: Option<Traces>,
     pub(crate) indexes: Arc<SharedIndexes>,
@@ -406,11 +403,6 @@ impl Loader {
             writes: Arc::clone(plugin.writes()),
             write_room: plugin.write_room().clone(),
             election: plugin.election().clone(),
-            audit: self.audit.as_ref().map(|audit| {
-                let account = manifest.service_account.as_ref();
-                let user = account.map(NamespacedName::service_account_user);
-                audit.of(plugin.name(), load.number, user)
-            }),
             traces: self.traces.clone(),
         };
         PluginImports {

@@ -367,7 +367,7 @@ impl Plugin {
         self.log_limit.change(next.limits.log_bytes);
         self.queue.set_rate_limiter(limiter::build(&next.description.rate_limiter));
         let calls = &next.imports.api_calls;
-        self.events.speak_as(next.number, calls.client.clone(), calls.audit.clone(), next.event_qps);
+        self.events.speak_as(next.number, calls.client.clone(), next.event_qps);
         let before = self.current.swap(Some(Arc::clone(&next)));
         // A write that the generation before still makes to a kind that only it watched is not tracked.
         self.writes.watch_only(&next.imports.caches().map(|(id, _)| id).collect::<Vec<_>>());

@@ -43,7 +43,6 @@ use crate::imports::guest_events::PluginEvents;
 use crate::leader_election::LeaderElection;
 use crate::lifecycle::plugin::Plugin;
 use crate::manager::Cluster;
-use crate::observe::audit::Audit;
 use crate::observe::heartbeat;
 use crate::observe::host_events::HostEvents;
 use crate::observe::metrics::cpu::{Account, Accounts, HostTime};
@@ -185,11 +184,6 @@ impl Metrics {
         let host_time = m.account(name, group);
         let new = || Arc::new(PluginMetrics::new(host_time, m.guests.of(name)));
         Arc::clone(m.plugins.lock().entry(Arc::clone(name)).or_insert_with(new))
-    }
-
-    /// Shows what becomes of the lines of an audit.
-    pub(crate) fn watch_audit(&self, audit: Audit) {
-        self.0.registry.lock().register_collector(records::audit(audit));
     }
 
     /// Shows what becomes of the spans of traces.

@@ -11,7 +11,7 @@ use pilothouse_plugin::Rule;
 use serde_json::json;
 
 use super::*;
-use crate::observe::audit::tests::TestAudit;
+use crate::observe::audit::tests::AuditLines;
 use crate::observe::host_events::HostEvents;
 use crate::observe::traces::{Attribute, Span};
 
@@ -69,7 +69,6 @@ impl Plugin {
             writes: Arc::default(),
             write_room: WriteRoom::default(),
             election: LeaderElection::disabled(),
-            audit: None,
             traces: None,
             metrics: crate::observe::metrics::PluginMetrics::of_test(),
         };
@@ -441,8 +440,7 @@ async fn options_are_for_their_calls_only() {
 #[tokio::test]
 async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anything_of_a_body() {
     let mut plugin = Plugin::start().await;
-    let audit = TestAudit::new();
-    plugin.api_calls.audit = Some(audit.audit.of(&"plugin".into(), 3, Some("robot".to_owned())));
+    let (lines, _guard) = AuditLines::capture();
     let (traces, mut spans) = Traces::new(1.0);
     plugin.api_calls.traces = Some(traces);
     let rules: Vec<Rule> = serde_json::from_value(json!([
@@ -482,10 +480,10 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
     ] {
         send(kind, verb, dry_run).await;
     }
-    let lines = audit.end().await;
+    let lines = lines.get();
     let shown = lines.iter().map(|line| {
         let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-        (text("verb"), text("outcome"), line["code"].as_u64().unwrap_or_default(), text("reason"))
+        (text("verb"), text("result"), line["code"].as_u64().unwrap_or_default(), text("reason"))
     });
     let wanted = [
         ("create", "done", 0, ""),
@@ -497,27 +495,23 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
         ("delete", "refused", 404, "NotFound"),
     ];
     let wanted =
-        wanted.map(|(verb, outcome, code, reason)| (verb.into(), outcome.into(), code, reason.to_owned()));
+        wanted.map(|(verb, result, code, reason)| (verb.into(), result.into(), code, reason.to_owned()));
     assert_eq!(shown.collect::<Vec<(String, String, u64, String)>>(), wanted);
     for line in &lines {
-        let object = ["key", "call", "resource", "namespace", "name", "user"].map(|name| line[name].clone());
-        let wanted = json!(["default/k", 5, "secrets", "default", "s", "robot"]);
+        let object =
+            ["plugin", "key", "call", "resource", "namespace", "name"].map(|name| line[name].clone());
+        let wanted = json!(["plugin", "default/k", 5, "secrets", "default", "s"]);
         assert_eq!(json!(object), wanted, "{line}");
         assert!(!line.to_string().contains("hunter2"), "{line}");
     }
-    assert!(lines[0]["resourceVersion"].is_string() && lines[0]["resourceVersionBefore"].is_null());
-    assert_eq!(
-        (&lines[3]["resourceVersionBefore"], &lines[3]["resourceVersion"]),
-        (&json!("1"), &json!(null))
-    );
-    assert_eq!((&lines[4]["dryRun"], &lines[2]["dryRun"]), (&json!(true), &json!(null)));
+    assert_eq!((&lines[4]["dry_run"], &lines[2]["dry_run"]), (&json!(true), &json!(null)));
     // The trace of the call has the same writes.
     let spans: Vec<_> = std::iter::from_fn(|| spans.try_recv().ok()).collect();
     let failed = |span: &Span| span.error.is_some();
     let shown: Vec<_> = spans.iter().map(|span| (span.attributes[0].1.clone(), failed(span))).collect();
     let of_lines = lines
         .iter()
-        .map(|line| (Attribute::from(line["verb"].as_str().unwrap()), line["outcome"] != json!("done")));
+        .map(|line| (Attribute::from(line["verb"].as_str().unwrap()), line["result"] != json!("done")));
     assert_eq!(shown, of_lines.collect::<Vec<_>>());
     assert!(spans.iter().all(|span| span.trace == spans[0].trace && span.parent == spans[0].parent));
     assert!(!format!("{spans:?}").contains("hunter2"), "{spans:?}");

@@ -1,10 +1,9 @@
-//! What became of the lines of the audit, and of the spans of traces.
+//! What became of the spans of traces.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::EncodeLabelSet;
 
 use super::scraped::{Figure, Scraped, Value};
-use crate::observe::audit::Audit;
 use crate::observe::traces::Traces;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -12,22 +11,11 @@ struct RecordResult {
     result: &'static str,
 }
 
-static LINES: [Figure<u64>; 1] = [Figure {
-    name: "pilothouse_audit_lines",
-    help: "Lines of the audit of writes by what became of them",
-    value: Value::Counter(|count| *count),
-}];
-
 static SPANS: [Figure<u64>; 1] = [Figure {
     name: "pilothouse_trace_spans",
     help: "Spans of traces by what became of them; those that failed were recorded before",
     value: Value::Counter(|count| *count),
 }];
-
-/// The lines of an audit.
-pub(crate) fn audit(audit: Audit) -> Box<dyn Collector> {
-    Scraped::new(&LINES, move || audit.counts().map(row).into())
-}
 
 /// The spans of traces.
 pub(crate) fn traces(traces: Traces) -> Box<dyn Collector> {
