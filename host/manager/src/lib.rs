@@ -54,5 +54,5 @@ pub use observe::rest::{Rest, Troubles};
 pub use observe::status::{
     ClusterView, ElectionView, PluginList, PluginState, PluginStatus, Role, ShardsView,
 };
-pub use observe::traces::{Attribute, Span, SpanCounts, Traces};
+pub use observe::traces::TRACE;
 pub use observe::usage::{DurationSpread, PluginUsage, Usage, UsageList};

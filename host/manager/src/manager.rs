@@ -224,9 +224,6 @@ impl Manager {
             None => HostEvents::default(),
         };
         metrics.watch_host_events(host_events.clone());
-        if let Some(traces) = &options.traces {
-            metrics.watch_traces(traces.clone());
-        }
         let timekeeper = Timekeeper::new();
         guests.group().spawn({
             let timekeeper = timekeeper.clone();
@@ -244,7 +241,6 @@ impl Manager {
             host: options.host.into(),
             host_events,
             schedules: Schedules::start(&Handle::current()),
-            traces: options.traces.clone(),
         };
         let asker = AskServer::new(&client, Arc::clone(factory.availability()));
         let reviews = AccessReviews::new(Arc::new(asker));
@@ -271,7 +267,6 @@ impl Manager {
             allowed: options.allowed,
             slots: Arc::default(),
             recorder: options.recorder,
-            traces: options.traces,
             indexes: Arc::default(),
         };
         let other = |(name, ClusterClient { client, factory }): (String, ClusterClient)| {

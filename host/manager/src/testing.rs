@@ -96,7 +96,6 @@ impl TestHost {
             host_events: HostEvents::default(),
             schedules: Schedules::start(&Handle::current()),
             standby,
-            traces: None,
         }
     }
 }
@@ -248,7 +247,6 @@ impl TestPlugin {
             allowed: AllowLists::default(),
             slots: Arc::default(),
             recorder: None,
-            traces: None,
             indexes: Default::default(),
             fetcher: None,
         };

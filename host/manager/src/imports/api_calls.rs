@@ -12,7 +12,6 @@ mod review;
 mod write_room;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use pilothouse_cache::{Availability, Permit};
 use pilothouse_client::{
@@ -28,14 +27,15 @@ use pilothouse_plugin::{Access, Grants, Missing, Place, guess_plural};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument as _, Span};
 
+use self::observed::span;
 use self::operation::{Target, check_options, target, verb_name};
 pub(crate) use self::write_room::WriteRoom;
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
 use crate::observe::denials::{Denials, Denied};
 use crate::observe::metrics::PluginMetrics;
-use crate::observe::traces::Traces;
 
 /// Maximum number of causes in an error for a guest.
 const MAX_CAUSES: usize = 100;
@@ -63,8 +63,6 @@ pub(crate) struct ApiCalls {
     pub(crate) write_room: WriteRoom,
     /// Whether the host may write. The client asks again when it sends.
     pub(crate) election: LeaderElection,
-    /// Makes spans of the writes of sampled calls.
-    pub(crate) traces: Option<Traces>,
     pub(crate) metrics: Arc<PluginMetrics>,
 }
 
@@ -280,7 +278,7 @@ impl ApiCalls {
         })
     }
 
-    /// Keeps the room until it is over.
+    /// Makes a write in the span of its call. Keeps the room until it is over.
     async fn write(
         &self,
         resource: ApiResource,
@@ -290,11 +288,11 @@ impl ApiCalls {
         room: Option<OwnedSemaphorePermit>,
     ) -> Result<ClientAnswer, ClientError> {
         let (answered, answer) = oneshot::channel();
-        let live = self.clone();
+        let (live, within) = (self.clone(), Span::current());
         let write = async move {
             let _room = room;
             let verb = verb_name(&call.verb);
-            let outcome = live.send(&resource, &call, &target, permit).await;
+            let outcome = live.send(&resource, &call, &target, permit, within).await;
             if let Err(outcome) = answered.send(outcome) {
                 tracing::warn!(
                     event = "write_outlived_call", plugin = &*live.plugin,
@@ -319,6 +317,7 @@ impl ApiCalls {
         call: &ClientCall,
         target: &Target,
         permit: Permit,
+        within: Span,
     ) -> Result<ClientAnswer, ClientError> {
         // A clear refusal before any wait; the client's gate asks again right before the request.
         if !self.election.is_leader() {
@@ -327,15 +326,18 @@ impl ApiCalls {
             }
             return Err(Refusal::unavailable(self.election.why_not("writes")).into());
         }
-        let of = self.traces.as_ref().and_then(|traces| traces.of_call(call.context.call_id));
-        let began = Instant::now();
-        let outcome = self.request(resource, &call.verb, &call.options, target).await;
+        let write = self.as_write(resource, call, target);
+        let span = span(&within, &write);
+        // It ends with the call, whatever is left to do here.
+        drop(within);
+        let outcome =
+            self.request(resource, &call.verb, &call.options, target).instrument(span.clone()).await;
         settle(permit, &outcome);
         // Others may have begun to work while it was under way. One that was not sent is counted by the client's gate.
         if may_be_done(&outcome) && !self.election.is_leader() {
             self.metrics.outlived_writes.inc();
         }
-        self.observe(began, of, resource, call, target, &outcome);
+        self.observe(&span, &write, call, &outcome);
         outcome.map_err(|error| api_error(&error))
     }
 

@@ -40,7 +40,6 @@ use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::rollback::{Rollback, Version};
 use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::state::LoadWait;
-use crate::observe::traces::Traces;
 
 /// The parts of the host that loading needs, with the client, the informers and the access reviews of one cluster.
 #[derive(Clone)]
@@ -64,8 +63,6 @@ pub(crate) struct Loader {
     pub(crate) slots: Arc<LoadSlots>,
     /// Records the calls of plugins.
     pub(crate) recorder: Option<Recorder>,
-    /// Makes spans of sampled calls.
-    pub(crate) traces: Option<Traces>,
     pub(crate) indexes: Arc<SharedIndexes>,
     /// Gets the components of Plugins of the cluster; none where they are not followed.
     pub(crate) fetcher: Option<Arc<ComponentFetcher>>,
@@ -403,7 +400,6 @@ impl Loader {
             writes: Arc::clone(plugin.writes()),
             write_room: plugin.write_room().clone(),
             election: plugin.election().clone(),
-            traces: self.traces.clone(),
         };
         PluginImports {
             plugin: Arc::clone(plugin.name()),

@@ -55,7 +55,6 @@ use crate::observe::denials::Denials;
 use crate::observe::host_events::{HostEvents, Reporter};
 use crate::observe::metrics::{Metrics, PluginMetrics};
 use crate::observe::recent_errors::RecentErrors;
-use crate::observe::traces::Traces;
 use crate::observe::warnings::Warnings;
 
 /// What the plugins of a host have in common; a cheap clone.
@@ -78,8 +77,6 @@ pub(crate) struct HostContext {
     pub(crate) schedules: Schedules,
     /// The plugins whose term has not begun.
     pub(crate) standby: Standby,
-    /// Makes spans of sampled calls.
-    pub(crate) traces: Option<Traces>,
 }
 
 /// Ready keys below which keys of cached objects are added; how often a worker counts the ready ones; and after how many keys
@@ -97,7 +94,6 @@ pub(crate) struct Plugin {
     gate: Arc<LeadershipGate>,
     backfill: Backfill,
     metrics: Arc<PluginMetrics>,
-    traces: Option<Traces>,
     writes: Arc<Writes>,
     write_room: WriteRoom,
     events: Arc<PluginEvents>,
@@ -150,7 +146,6 @@ impl Plugin {
             host_events,
             schedules,
             standby,
-            traces,
         } = host.clone();
         // All runs of a plugin are in one shard: one host writes the status of its Plugin.
         let election = election.of_plugin(split_run(name).0);
@@ -190,7 +185,6 @@ impl Plugin {
                 reporter,
                 errors: Mutex::default(),
                 metrics: metrics_of_plugin,
-                traces,
                 schedules: schedules.of(&queue, panic_report(plugin, "a schedule")),
                 state: Arc::default(),
                 name,

@@ -13,7 +13,6 @@ use crate::leader_election::LeaderElection;
 use crate::lifecycle::directory::{DirectoryError, DirectoryOptions};
 use crate::lifecycle::plugin_objects::PluginObjectsOptions;
 use crate::observe::host_events::HostObject;
-use crate::observe::traces::Traces;
 
 /// Options of a manager.
 #[derive(Debug, Clone)]
@@ -40,8 +39,6 @@ pub struct ManagerOptions {
     pub events_about: Option<HostObject>,
     /// Records the calls of plugins.
     pub recorder: Option<Recorder>,
-    /// Makes spans of sampled calls.
-    pub traces: Option<Traces>,
 }
 
 impl ManagerOptions {
@@ -63,7 +60,6 @@ impl ManagerOptions {
             host: pilothouse_election::hostname(),
             events_about: None,
             recorder: None,
-            traces: None,
         }
     }
 }

@@ -30,8 +30,6 @@ struct Round<'a> {
     generation: &'a Arc<Generation>,
     items: &'a mut [Key],
     parts: Parts,
-    /// When the first key was taken, where calls are traced.
-    taken: Option<Instant>,
     /// The part in a call.
     called: Option<Range<usize>>,
     /// The keys that faulted by themselves.
@@ -51,14 +49,13 @@ pub(super) async fn run(
     warm: &mut WarmInstance,
     size: &mut BatchSize,
 ) -> Option<Instant> {
-    let Taken { generation, mut keys, permit, taken } = taken;
+    let Taken { generation, mut keys, permit } = taken;
     let items = keys.items();
     let mut round = Round {
         plugin,
         generation: &generation,
         parts: Parts::new(items.len(), generation.batch_max()),
         items,
-        taken,
         called: None,
         faulted: Vec::new(),
         last_fault: None,
@@ -106,7 +103,7 @@ impl Round<'_> {
             }
             self.called = Some(range.clone());
             let items = &mut self.items[range.clone()];
-            let outcome = call::reconcile(plugin, generation, warm, items, self.taken).await;
+            let outcome = call::reconcile(plugin, generation, warm, items).await;
             self.called = None;
             self.ended = outcome.as_ref().ok().copied().flatten();
             let part = &self.items[range.clone()];

@@ -33,8 +33,6 @@ pub(super) struct Taken<'a> {
     pub(super) keys: KeysInProgress<'a>,
     /// Held until the outcome of the round is recorded.
     pub(super) permit: CallPermit,
-    /// When the first key was taken, where calls are traced.
-    pub(super) taken: Option<Instant>,
 }
 
 /// Keys that were taken from the queue. Those that are not [finished](Self::finish), as after a panic, are tried again after
@@ -105,7 +103,6 @@ pub(super) async fn take<'a>(
     size: BatchSize,
     warm: &mut WarmInstance,
 ) -> Option<Taken<'a>> {
-    let taken = plugin.traces().map(|_| Instant::now());
     let mut keys = KeysInProgress { plugin, items: smallvec![first] };
     // Before the generation is looked up: a new one ends the quarantine, and the call is for it.
     let permit = plugin.quarantine_pause(CallKind::Reconcile, || warm.release()).await;
@@ -137,7 +134,7 @@ pub(super) async fn take<'a>(
         return None;
     }
     keys.drop_ungranted(&generation);
-    Some(Taken { generation, keys, permit, taken })
+    Some(Taken { generation, keys, permit })
 }
 
 /// Drops all keys of the queue of a plugin that was retired for a successor, delayed ones as well, with their failures. The

@@ -13,7 +13,8 @@ use serde_json::json;
 use super::*;
 use crate::observe::audit::tests::AuditLines;
 use crate::observe::host_events::HostEvents;
-use crate::observe::traces::{Attribute, Span};
+use crate::observe::traces::TRACE;
+use crate::observe::traces::tests::Spans;
 
 /// A plugin that may do all with ConfigMaps of one namespace.
 pub(crate) struct Plugin {
@@ -69,7 +70,6 @@ impl Plugin {
             writes: Arc::default(),
             write_room: WriteRoom::default(),
             election: LeaderElection::disabled(),
-            traces: None,
             metrics: crate::observe::metrics::PluginMetrics::of_test(),
         };
         Self { server, api_calls, requests }
@@ -441,8 +441,6 @@ async fn options_are_for_their_calls_only() {
 async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anything_of_a_body() {
     let mut plugin = Plugin::start().await;
     let (lines, _guard) = AuditLines::capture();
-    let (traces, mut spans) = Traces::new(1.0);
-    plugin.api_calls.traces = Some(traces);
     let rules: Vec<Rule> = serde_json::from_value(json!([
         {"groups": [""], "resources": ["secrets"], "namespaces": ["default"],
          "verbs": ["get", "create", "update", "patch", "delete"]},
@@ -505,15 +503,32 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
         assert!(!line.to_string().contains("hunter2"), "{line}");
     }
     assert_eq!((&lines[4]["dry_run"], &lines[2]["dry_run"]), (&json!(true), &json!(null)));
-    // The trace of the call has the same writes.
-    let spans: Vec<_> = std::iter::from_fn(|| spans.try_recv().ok()).collect();
-    let failed = |span: &Span| span.error.is_some();
-    let shown: Vec<_> = spans.iter().map(|span| (span.attributes[0].1.clone(), failed(span))).collect();
-    let of_lines = lines
-        .iter()
-        .map(|line| (Attribute::from(line["verb"].as_str().unwrap()), line["result"] != json!("done")));
-    assert_eq!(shown, of_lines.collect::<Vec<_>>());
-    assert!(spans.iter().all(|span| span.trace == spans[0].trace && span.parent == spans[0].parent));
-    assert!(!format!("{spans:?}").contains("hunter2"), "{spans:?}");
+    plugin.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_write_within_the_span_of_a_call_has_one_there_and_others_have_none() {
+    let plugin = Plugin::start().await;
+    let (spans, _guard) = Spans::capture();
+    plugin.create(1, 1).await;
+    assert!(spans.take().is_empty());
+    let reconcile = tracing::info_span!(target: TRACE, parent: None, "reconcile");
+    let body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x0000", "namespace": "default"},
+        "data": {"password": "hunter2"},
+    });
+    let again = plugin.call(ClientVerb::Create(body.to_string().into_bytes()), CallOptions::default());
+    again.instrument(reconcile.clone()).await.unwrap_err();
+    // A read has none.
+    plugin.call(ClientVerb::List, in_default()).instrument(reconcile.clone()).await.unwrap();
+    let ended = spans.take();
+    assert_eq!(ended.len(), 1, "{ended:?}");
+    assert_eq!((ended[0].name, ended[0].parent), ("write", reconcile.id().map(|id| id.into_u64())));
+    let fields =
+        ["otel.kind", "k8s.verb", "k8s.resource", "k8s.namespace", "k8s.name", "http.response.status_code"];
+    let shown = fields.map(|name| ended[0].field(name));
+    assert_eq!(shown, ["client", "create", "configmaps", "default", "x0000", "409"]);
+    assert!(ended[0].field("otel.status_description").contains("already exists"), "{ended:?}");
+    assert!(!format!("{ended:?}").contains("hunter2"), "{ended:?}");
     plugin.server.shutdown().await;
 }
