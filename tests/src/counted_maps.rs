@@ -14,11 +14,11 @@ const LABEL: &str = "key-counter.example.com/count";
 /// The annotation with the count.
 const ANNOTATION: &str = "key-counter.example.com/keys";
 
-/// The manifest of a plugin that counts the entries of the ConfigMaps of these namespaces.
-pub fn manifest(name: &str, namespaces: &[&str]) -> Manifest {
+/// The manifest of a plugin that counts the entries of the ConfigMaps of a namespace.
+pub fn manifest(name: &str, namespace: &str) -> Manifest {
     let verbs = ["get", "list", "watch", "create", "patch"];
-    let manifest = Manifest::new(name).grant(&["configmaps"], &verbs, namespaces);
-    manifest.grant(&["events"], &["create"], namespaces)
+    let manifest = Manifest::new(name).grant(&["configmaps"], &verbs, &[namespace]);
+    manifest.grant(&["events"], &["create"], &[namespace])
 }
 
 /// ConfigMaps, by namespace and name, with the number of entries that each was given.

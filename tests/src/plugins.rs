@@ -100,8 +100,6 @@ pub struct Status {
     pub shard: Option<usize>,
     /// The host that has it.
     pub holder: Option<String>,
-    /// The shards whose keys the host reconciles, where hosts share the keys of the plugin.
-    pub key_shards: Option<Vec<usize>>,
     /// What does not work as the plugin asks for, although it runs.
     #[serde(default)]
     pub warnings: Vec<String>,

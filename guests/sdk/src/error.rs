@@ -23,7 +23,7 @@ pub enum RefusalReason {
     UnknownIndex,
     /// The call would exceed a bound of the contract or a limit of the manifest. The message names it.
     OverLimit,
-    /// The host cannot do it now: it has no cluster, is not the leader or has no shard of the key, or got no response.
+    /// The host cannot do it now: it has no cluster, is not the leader or holder of the plugin's shard, or got no response.
     /// A live write may have been done nevertheless: read before you repeat one that must not be done twice.
     Unavailable,
     /// This host does not have what was asked for.

@@ -3,7 +3,6 @@
 //! A library, so that Cargo compiles it beside the code generation of the crates that it uses; a binary waits for all of it.
 
 mod admin_client;
-mod audit;
 #[cfg(feature = "dev")]
 mod build;
 #[cfg(feature = "dev")]

@@ -3,10 +3,12 @@
 use std::env::VarError;
 
 use anyhow::{Result, anyhow};
-use tracing_subscriber::filter::Targets;
+use pilothouse_manager::TRACE;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// What `RUST_LOG` says, `TARGET=LEVEL` with commas in between, or `default` where it is not set. [`Targets`] rather than
-/// `EnvFilter`, whose regular expressions take 20 seconds of the first build and are for spans, which nobody filters here.
+/// `EnvFilter`, whose regular expressions take 20 seconds of the first build and are for spans, which nobody filters here. The
+/// spans of traces are not for the log.
 ///
 /// # Errors
 /// When `RUST_LOG` is something else.
@@ -21,9 +23,10 @@ pub(crate) fn log_filter(default: &str) -> Result<Targets> {
 fn parse(text: &str) -> Result<Targets> {
     // A blank after a comma would be a part of the next target's name.
     let filter: String = text.split_whitespace().collect();
-    filter.parse().map_err(|error| {
+    let filter: Targets = filter.parse().map_err(|error| {
         anyhow!("RUST_LOG {text:?} cannot be read: {error}; expected as in RUST_LOG=info,guest=debug")
-    })
+    })?;
+    Ok(filter.with_target(TRACE, LevelFilter::OFF))
 }
 
 #[cfg(test)]
@@ -42,6 +45,7 @@ mod tests {
             ("pilothouse::reconciles", Level::DEBUG, true),
             ("pilothouse_client", Level::DEBUG, false),
             ("guest", Level::ERROR, false),
+            ("pilothouse::trace", Level::ERROR, false),
         ] {
             assert_eq!(filter.would_enable(target, &level), logged, "{target} {level}");
         }

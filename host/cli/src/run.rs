@@ -12,10 +12,10 @@ use pilothouse_client::{ClientOptions, RateLimit};
 use pilothouse_manager::admin::{self, AdminOptions};
 use pilothouse_manager::{DirectoryOptions, ManagerOptions, PluginObjectsOptions, RecentLog};
 use pilothouse_plugin::{AllowLists, AllowedAccount, ComponentHost, HostLimits};
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
+use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::audit::AuditArgs;
 use crate::clusters::ClusterArgs;
 use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, default_cache_dir};
@@ -58,8 +58,8 @@ const EXAMPLES: &str = "Examples:
   # With a recording of one plugin, for `pilothouse replay`
   pilothouse run --plugins plugins --record calls.jsonl --plugin foo-controller
 
-  # With a line about each write of a plugin
-  pilothouse run --plugins plugins --audit-log /var/log/pilothouse/audit.jsonl --audit-log-max 1Gi
+  # With a line of the log about each write of a plugin
+  RUST_LOG=info,pilothouse::audit=debug pilothouse run --plugins plugins
 
   # With debug lines of plugins
   RUST_LOG=info,guest=debug pilothouse run --plugins plugins";
@@ -160,8 +160,6 @@ pub(crate) struct Run {
     limits: Option<PathBuf>,
     #[command(flatten)]
     record: RecordArgs,
-    #[command(flatten)]
-    audit: AuditArgs,
     #[cfg(feature = "oci")]
     #[command(flatten)]
     signatures: SignatureArgs,
@@ -189,11 +187,15 @@ impl Run {
         #[cfg(target_os = "linux")]
         let _ = rustix::thread::disable_transparent_huge_pages(true);
         let log = RecentLog::default();
-        start_log(self.log_format, &log)?;
         on_runtimes(self.election.is_enabled(), |threads| self.serve(threads, log))
     }
 
     async fn serve(self, threads: Threads, log: RecentLog) -> Result<()> {
+        #[cfg(feature = "traces")]
+        let (traces, exporting) = self.traces.start(&threads.work)?.unzip();
+        #[cfg(not(feature = "traces"))]
+        let traces = None;
+        start_log(self.log_format, &log, traces)?;
         let mut signals = Signals::catch()?;
         warn_of_idle_ttl(self.idle_ttl);
         let limits = self.limits.as_deref().map(read_limits).transpose()?.unwrap_or_default();
@@ -219,10 +221,6 @@ impl Run {
             Some(objects) => Some(PluginObjectsOptions { signatures: self.signatures.policy()?, ..objects }),
             None => None,
         };
-        #[cfg(feature = "traces")]
-        let (traces, exporting) = self.traces.start(&threads.work)?.unzip();
-        #[cfg(not(feature = "traces"))]
-        let traces = None;
         let client = ClientOptions {
             kubeconfig: self.kubeconfig,
             context: self.context,
@@ -258,8 +256,6 @@ impl Run {
                 },
                 limits,
                 recorder: self.record.start()?,
-                audit: self.audit.start()?,
-                traces,
                 ..ManagerOptions::new(self.plugins)
             },
             pod: Some(self.pod),
@@ -313,14 +309,19 @@ fn read_limits(path: &Path) -> Result<HostLimits> {
     HostLimits::parse(&text, &shown).map_err(|e| anyhow!("--limits: {shown}: {e}"))
 }
 
-/// Logs to standard error, and keeps the last lines.
-fn start_log(format: LogFormat, recent: &RecentLog) -> Result<()> {
-    let registry = tracing_subscriber::registry().with(log_filter("info")?).with(Keeping(recent.clone()));
+/// What gets the spans of calls.
+pub(crate) type TraceLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Logs to standard error, and keeps the last lines. Each layer has a filter of its own: spans of calls are for `traces` alone.
+fn start_log(format: LogFormat, recent: &RecentLog, traces: Option<TraceLayer>) -> Result<()> {
+    let filter = log_filter("info")?;
+    let kept = Keeping(recent.clone()).with_filter(filter.clone());
+    let registry = tracing_subscriber::registry().with(traces).with(kept);
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     match format {
-        LogFormat::Text => registry.with(lines.fmt_fields(LogFields)).init(),
-        LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
+        LogFormat::Text => registry.with(lines.fmt_fields(LogFields).with_filter(filter)).init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true).with_filter(filter)).init(),
     }
     Ok(())
 }

@@ -1,29 +1,35 @@
-//! [`TraceArgs`]: the flags of `run` for traces, and the task that sends spans to a collector, as OTLP over HTTP. Only with the
-//! Cargo feature `traces`.
+//! [`TraceArgs`]: the flags of `run` for traces, and the layer that sends the spans of calls to a collector, as OTLP over HTTP. Only
+//! with the Cargo feature `traces`.
 //!
-//! Invariants: one batch is on its way at a time, and what comes meanwhile waits in a channel with a bound, so a collector that
-//! is slow or away costs spans and nothing else; what could not be sent is counted, and not tried again.
+//! Invariants: one batch is on its way at a time, and what comes meanwhile waits in a queue with a bound, so a collector that
+//! is slow or away costs spans and nothing else; what could not be sent is said in the log, and not tried again.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
-use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_http::hyper::HyperClient;
 use opentelemetry_otlp::{Protocol, RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
-use pilothouse_manager::{Attribute, Span, Traces};
+use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, SpanData, SpanExporter as Export,
+};
+use pilothouse_manager::TRACE;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::Receiver;
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::task::spawn_blocking;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::Layer as _;
 
-/// Most spans of a request, and how long a request waits for more of them.
-const BATCH: usize = 512;
+use crate::run::TraceLayer;
+
+/// Spans that wait for the exporter: some megabytes at most, since their texts are cut.
+const WAITING: usize = 8192;
+
+/// How long a request waits for more spans.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The longest time of a request.
@@ -46,32 +52,44 @@ pub(crate) struct TraceArgs {
 }
 
 /// Sends spans until the host ends.
-pub(crate) struct Exporting {
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-}
+pub(crate) struct Exporting(SdkTracerProvider);
 
 impl TraceArgs {
-    /// Begins to make traces, if there are to be any, and to send them from `work`.
-    pub(crate) fn start(&self, work: &Handle) -> Result<Option<(Traces, Exporting)>> {
+    /// A layer that takes the spans of calls, if there are to be any, and sends a share of them from `work`.
+    pub(crate) fn start(&self, work: &Handle) -> Result<Option<(TraceLayer, Exporting)>> {
         let Some(endpoint) = &self.otlp_endpoint else { return Ok(None) };
         if !(0.0..=1.0).contains(&self.trace_ratio) {
             bail!("--trace-ratio: {} is no share of calls: name a number from 0 to 1", self.trace_ratio);
         }
-        let exporter = exporter(endpoint)?;
-        let (traces, spans) = Traces::new(self.trace_ratio);
-        let stop = CancellationToken::new();
-        let task = work.spawn(export(spans, exporter, traces.clone(), stop.clone()));
-        Ok(Some((traces, Exporting { stop, task })))
+        let exporter = OnRuntime {
+            exporter: Arc::new(exporter(endpoint)?),
+            runtime: work.clone(),
+            complained: Mutex::default(),
+        };
+        let config = BatchConfigBuilder::default().with_max_queue_size(WAITING).with_scheduled_delay(LINGER);
+        let batches = BatchSpanProcessor::builder(exporter).with_batch_config(config.build()).build();
+        // The writes of a call are sampled with it.
+        let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(self.trace_ratio)));
+        let provider =
+            SdkTracerProvider::builder().with_sampler(sampler).with_span_processor(batches).build();
+        // A span has the attributes that the documents name, and nothing of the code or its threads.
+        let layer = tracing_opentelemetry::layer()
+            .with_tracer(provider.tracer("pilothouse"))
+            .with_location(false)
+            .with_threads(false)
+            .with_tracked_inactivity(false)
+            .with_target(false)
+            .with_context_activation(false)
+            .with_filter(Targets::new().with_target(TRACE, LevelFilter::INFO));
+        Ok(Some((Box::new(layer), Exporting(provider))))
     }
 }
 
 impl Exporting {
     /// Sends the spans that wait, for a short time at most.
     pub(crate) async fn end(self) {
-        self.stop.cancel();
         // What is left then is lost with the process.
-        let _ = timeout(GRACE, self.task).await;
+        let _ = spawn_blocking(move || self.0.shutdown_with_timeout(GRACE)).await;
     }
 }
 
@@ -99,77 +117,37 @@ fn exporter(endpoint: &str) -> Result<SpanExporter> {
     Ok(exporter)
 }
 
-async fn export(mut spans: Receiver<Span>, exporter: SpanExporter, traces: Traces, stop: CancellationToken) {
-    let mut complained: Option<Instant> = None;
-    let mut batch = Vec::new();
-    loop {
-        let received = stop.run_until_cancelled(spans.recv_many(&mut batch, BATCH)).await;
-        if received == Some(0) {
-            return;
-        }
-        if batch.len() < BATCH {
-            let _ = stop.run_until_cancelled(sleep(LINGER)).await;
-        }
-        while batch.len() < BATCH
-            && let Ok(span) = spans.try_recv()
-        {
-            batch.push(span);
-        }
-        if batch.is_empty() {
-            // Stopped, and nothing is left.
-            return;
-        }
-        let count = batch.len() as u64;
-        if let Err(error) = exporter.export(batch.drain(..).map(data).collect()).await {
-            traces.counts().failed.fetch_add(count, Relaxed);
-            if complained.is_none_or(|at| at.elapsed() >= REPEAT) {
-                complained = Some(Instant::now());
-                tracing::warn!(
-                    event = "traces_not_exported",
-                    spans = count,
-                    "the collector of --otlp-endpoint takes no spans: {error}"
-                );
-            }
-        }
-    }
+/// An exporter for the SDK's thread, which has no runtime: the connection needs one.
+#[derive(Debug)]
+struct OnRuntime {
+    exporter: Arc<SpanExporter>,
+    runtime: Handle,
+    /// When the log last told of trouble.
+    complained: Mutex<Option<Instant>>,
 }
 
-/// A span as the SDK has it.
-fn data(span: Span) -> SpanData {
-    let Span { trace, id, parent, name, is_request, start, end, attributes, error } = span;
-    let context = SpanContext::new(
-        TraceId::from_bytes(trace.to_be_bytes()),
-        SpanId::from_bytes(id.to_be_bytes()),
-        TraceFlags::SAMPLED,
-        false,
-        TraceState::NONE,
-    );
-    let attribute = |(key, value): (&'static str, Attribute)| match value {
-        Attribute::Text(text) => KeyValue::new(key, text),
-        // Numbers of calls and generations are far from the end of an i64.
-        Attribute::Number(number) => KeyValue::new(key, i64::try_from(number).unwrap_or(i64::MAX)),
-    };
-    SpanData {
-        span_context: context,
-        parent_span_id: SpanId::from_bytes(parent.to_be_bytes()),
-        parent_span_is_remote: false,
-        span_kind: if is_request { SpanKind::Client } else { SpanKind::Internal },
-        name: name.into(),
-        start_time: start,
-        end_time: end,
-        attributes: attributes.into_iter().map(attribute).collect(),
-        dropped_attributes_count: 0,
-        events: SpanEvents::default(),
-        links: SpanLinks::default(),
-        status: error.map_or(Status::Unset, Status::error),
-        instrumentation_scope: InstrumentationScope::builder("pilothouse").build(),
+impl Export for OnRuntime {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let (exporter, spans) = (Arc::clone(&self.exporter), batch.len());
+        let sent = self.runtime.spawn(async move { exporter.export(batch).await }).await;
+        let sent = sent.unwrap_or_else(|error| Err(OTelSdkError::InternalFailure(error.to_string())));
+        if let (Err(error), Ok(mut complained)) = (&sent, self.complained.lock())
+            && complained.is_none_or(|at| at.elapsed() >= REPEAT)
+        {
+            *complained = Some(Instant::now());
+            tracing::warn!(
+                event = "traces_not_exported",
+                spans,
+                "the collector of --otlp-endpoint takes no spans: {error}"
+            );
+        }
+        sent
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::time::SystemTime;
 
     use http_body_util::{BodyExt as _, Full};
     use hyper::body::{Bytes, Incoming};
@@ -179,23 +157,9 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
+    use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
-
-    fn span(id: u64) -> Span {
-        let now = SystemTime::now();
-        Span {
-            trace: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
-            id,
-            parent: 0,
-            name: "reconcile",
-            is_request: false,
-            start: now,
-            end: now,
-            attributes: vec![("pilothouse.key", Attribute::Text("ns/x".to_owned()))],
-            error: Some("it trapped".to_owned()),
-        }
-    }
 
     /// A collector that answers so; its address, and what it got: the path, the type and the body.
     async fn collector(status: StatusCode) -> (String, mpsc::UnboundedReceiver<(String, String, Bytes)>) {
@@ -227,42 +191,54 @@ mod tests {
         body.windows(part.len()).any(|window| window == part)
     }
 
-    /// Runs an exporter with these spans to its end; how many it could not send.
-    async fn run(url: &str, count: u64) -> u64 {
-        let (traces, _) = Traces::new(1.0);
-        let (sender, receiver) = mpsc::channel(2048);
-        for id in 1..=count {
-            sender.send(span(id)).await.unwrap();
+    /// Traces so many calls with a write each, and ends.
+    async fn run(url: &str, calls: i64) {
+        let args = TraceArgs { otlp_endpoint: Some(url.to_owned()), trace_ratio: 1.0 };
+        let (layer, exporting) = args.start(&Handle::current()).unwrap().unwrap();
+        {
+            let _guard = pilothouse_testkit::log::subscribe(tracing_subscriber::registry().with(layer));
+            for call in 1..=calls {
+                let reconcile = tracing::info_span!(
+                    target: TRACE,
+                    parent: None,
+                    "reconcile",
+                    pilothouse.key = "ns/x",
+                    pilothouse.call = call,
+                    otel.status_description = tracing::field::Empty,
+                );
+                tracing::info_span!(target: TRACE, parent: &reconcile, "write", otel.kind = "client");
+                reconcile.in_scope(|| tracing::error!("a line of the log"));
+                reconcile.record("otel.status_description", "it trapped");
+            }
         }
-        let stop = CancellationToken::new();
-        stop.cancel();
-        export(receiver, exporter(url).unwrap(), traces.clone(), stop).await;
-        traces.counts().failed.load(Relaxed)
+        exporting.end().await;
     }
 
     #[tokio::test]
-    async fn spans_are_sent_in_batches_as_otlp_and_none_is_left_at_the_end() {
+    async fn spans_are_sent_as_otlp_with_their_attributes_alone_and_none_is_left_at_the_end() {
         let (url, mut requests) = collector(StatusCode::OK).await;
-        assert_eq!(run(&url, BATCH as u64 + 10).await, 0);
+        run(&url, 1).await;
         let (path, kind, body) = requests.recv().await.unwrap();
         assert_eq!((path.as_str(), kind.as_str()), ("/v1/traces", "application/x-protobuf"));
-        for part in [&b"reconcile"[..], b"pilothouse.key", b"ns/x", b"it trapped", b"service.name"] {
+        for part in [&b"reconcile"[..], b"write", b"pilothouse.key", b"ns/x", b"it trapped", b"service.name"]
+        {
             assert!(has(&body, part), "{}", String::from_utf8_lossy(part));
         }
-        let trace: Vec<u8> = (1..=16).collect();
-        assert!(has(&body, &trace) && has(&body, &(BATCH as u64).to_be_bytes()));
-        let (_, _, rest) = requests.recv().await.unwrap();
-        assert!(has(&rest, &(BATCH as u64 + 10).to_be_bytes()));
+        for part in
+            [&b"a line of the log"[..], b"thread", b"code.", b"otel.", b"busy_ns", b"pilothouse::trace"]
+        {
+            assert!(!has(&body, part), "{}", String::from_utf8_lossy(part));
+        }
     }
 
     #[tokio::test]
-    async fn what_a_collector_does_not_take_is_counted_and_not_tried_again() {
+    async fn what_a_collector_does_not_take_is_not_tried_again() {
         for status in [StatusCode::BAD_REQUEST, StatusCode::SERVICE_UNAVAILABLE] {
             let (url, mut requests) = collector(status).await;
-            assert_eq!(run(&url, 3).await, 3);
+            run(&url, 3).await;
             assert!(requests.try_recv().is_ok() && requests.try_recv().is_err(), "{status}");
         }
-        assert_eq!(run("http://127.0.0.1:1", 2).await, 2);
+        run("http://127.0.0.1:1", 2).await;
     }
 
     #[tokio::test]

@@ -48,7 +48,8 @@ fn neither_binary_has_kube_client_or_the_types_of_kubernetes() {
 #[test]
 fn traces_are_not_in_the_default_binary() {
     let all = crates(&[]);
-    for name in ["opentelemetry", "opentelemetry_sdk", "opentelemetry-otlp", "prost"] {
+    for name in ["opentelemetry", "opentelemetry_sdk", "opentelemetry-otlp", "tracing-opentelemetry", "prost"]
+    {
         assert!(!all.contains(name), "{name} is in the binary without the feature `traces`");
     }
 }

@@ -94,14 +94,6 @@ impl LeaderElectionConfig {
         Ok(())
     }
 
-    /// What is left of a term when it is near its end: half the renew deadline, or less where renewals are rare. A renewal is
-    /// sent a retry period after the one before was answered, and its answer may take as long again; while that holds, no
-    /// term is near its end. Zero if the times leave no room for it.
-    pub(crate) fn near_end(&self) -> Duration {
-        let unanswered = self.renew_deadline.saturating_sub(self.retry_period.saturating_mul(2));
-        (self.renew_deadline / 2).min(unanswered)
-    }
-
     /// How long one request may take: as client-go's, half the renew deadline, a second at least.
     pub(crate) fn request_timeout(&self) -> Duration {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
@@ -111,21 +103,6 @@ impl LeaderElectionConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_term_is_near_its_end_only_after_a_renewal_that_failed() {
-        let second = Duration::from_secs(1);
-        for (renew_deadline, retry_period, near_end) in
-            [(10, 2, 5), (10, 3, 4), (10, 4, 2), (10, 5, 0), (10, 8, 0)]
-        {
-            let (renew_deadline, retry_period) = (second * renew_deadline, second * retry_period);
-            let config =
-                LeaderElectionConfig { renew_deadline, retry_period, ..LeaderElectionConfig::new("me") };
-            assert_eq!(config.near_end(), second * near_end, "{renew_deadline:?}, {retry_period:?}");
-            // What is left right before the next renewal is answered, if that takes as long as the pause before it.
-            assert!(config.near_end() <= renew_deadline.saturating_sub(retry_period * 2));
-        }
-    }
 
     #[test]
     fn a_configuration_that_cannot_work_is_refused_by_field_reason_and_remedy() {

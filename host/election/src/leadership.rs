@@ -89,13 +89,6 @@ impl Leadership {
         true
     }
 
-    /// How much of the term is left if it is not renewed, by local time; zero when it is over. Reads three clocks.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        let valid = Duration::from_nanos(self.0.valid.load(SeqCst));
-        valid.saturating_sub(self.0.began.elapsed())
-    }
-
     /// Completes when the work must stop: the term is lost, or the one who runs the election wants it to end. In the
     /// second case the term goes on being renewed until the work has ended.
     pub async fn cancelled(&self) {
@@ -159,14 +152,11 @@ mod tests {
         let after = |seconds| BootInstant { awake: began.awake + second * seconds, ..began };
         let term = Leadership::new(token.clone(), began, second * 10);
         tokio::time::advance(second * 9).await;
-        assert_eq!(term.remaining(), second);
         assert!(term.renewed(after(2), second * 10) && term.is_leading());
-        assert_eq!(term.remaining(), second * 3);
         // An older one does not shorten it.
         assert!(term.renewed(after(1), second * 10));
         assert_eq!(term.deadline() - began.awake, second * 12);
         tokio::time::advance(second * 3).await;
-        assert_eq!(term.remaining(), Duration::ZERO);
         // Whether or not anybody has asked.
         assert!(!term.renewed(after(11), second * 10) && !term.is_leading());
 

@@ -74,5 +74,5 @@ pub use leadership::{FencingToken, Leadership};
 pub use lease_lock::LeaseLock;
 pub use lock::{Lock, LockError, Stored};
 pub use record::LeaderElectionRecord;
-pub use shards::{KeyShards, ShardTerms, Shards, ShardsConfig, ShardsTask, shards_of_holder};
+pub use shards::{ShardTerms, Shards, ShardsConfig, ShardsTask, shards_of_holder};
 pub use status::{ElectionFigures, ElectionStatus};

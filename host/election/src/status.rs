@@ -19,7 +19,6 @@ struct Inner {
     name: String,
     identity: String,
     lease_duration: Duration,
-    near_end: Duration,
     slowpath: AtomicU64,
     seen: Mutex<Seen>,
 }
@@ -54,7 +53,6 @@ impl ElectionStatus {
             name,
             identity: config.identity.clone(),
             lease_duration: config.lease_duration,
-            near_end: config.near_end(),
             slowpath: AtomicU64::new(0),
             seen: Mutex::default(),
         }))
@@ -76,12 +74,6 @@ impl ElectionStatus {
     #[must_use]
     pub fn lease_duration(&self) -> Duration {
         self.0.lease_duration
-    }
-
-    /// What is left of a term of this candidate when it is near its end, which it is only after renewals that failed.
-    #[must_use]
-    pub fn near_end(&self) -> Duration {
-        self.0.near_end
     }
 
     /// A time at which another leader was surely there, by local time; none before one has been seen to renew. It is when the

@@ -6,24 +6,20 @@
 //! `dispatch/tombstones.rs`. A plugin has one term. After a lost term of the host the process ends: a fresh start is the
 //! only way to learn of the requeues that the next leader keeps in its memory. After a term of a shard the plugin is
 //! replaced by another one of the same files, which stands by (`manager/shards.rs`): a fresh start as well, but for the keys
-//! of deleted objects. A plugin whose keys are shared stays, and its keys and calls have terms ([`KeyTerms`]).
+//! of deleted objects.
 //!
-//! Invariant: before each call of a plugin the caller asks [`LeaderElection::is_leader`] or [`LeaderElection::enter`], which
-//! read the clock. A process that was stopped and continues after its term begins no call, and sends no write.
+//! Invariant: before each call of a plugin the caller asks [`LeaderElection::is_leader`], which reads the clock. A process that
+//! was stopped and continues after its term begins no call, and sends no write.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pilothouse_client::{Client, WriteGate};
 use pilothouse_election::{ElectionStatus, LeaderHealthzAdaptor, Leadership, Shards};
-use pilothouse_object::ObjectKey;
-use pilothouse_plugin::KeySharing;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::key_terms::{CallTerms, KeyTerms};
 use crate::observe::metrics::PluginMetrics;
 use crate::observe::status::{ElectionView, Role, ShardsView};
 
@@ -52,10 +48,6 @@ enum Source {
     Shards(Shards),
     /// One shard of it.
     Shard(Shards, usize),
-    /// A plugin whose keys it shares: each shard has some.
-    Keys(KeyTerms),
-    /// One call of such a plugin.
-    Call(CallTerms),
 }
 
 impl LeaderElection {
@@ -85,16 +77,9 @@ impl LeaderElection {
         Self(Some(Arc::new(Elected { source, grace, term, elected })))
     }
 
-    /// That of a plugin: without shards the same, with shards a standby of the plugin's shard, or of all shards if its keys are
-    /// shared.
-    pub(crate) fn of_plugin(&self, plugin: &str, keys: KeySharing) -> Self {
-        match (self.shards(), keys) {
-            (None, _) => self.clone(),
-            (Some(shards), KeySharing::Together) => self.of_shard(shards.shard_of(plugin)),
-            (Some(shards), KeySharing::PerNamespace) => {
-                Self::new(Source::Keys(KeyTerms::new(shards, plugin)), self.grace())
-            }
-        }
+    /// That of a plugin: without shards the same, with shards a standby of the plugin's shard.
+    pub(crate) fn of_plugin(&self, plugin: &str) -> Self {
+        self.shards().map_or_else(|| self.clone(), |shards| self.of_shard(shards.shard_of(plugin)))
     }
 
     /// A standby of a shard; without shards the same.
@@ -105,57 +90,23 @@ impl LeaderElection {
         }
     }
 
-    /// Where the keys of the plugin are shared, the terms of one of its calls; none elsewhere.
-    pub(crate) fn of_call(&self, call: u64) -> Option<Self> {
-        let election = Self::new(Source::Call(self.keys()?.of_call(call)), self.grace());
-        // What comes after these terms is late.
-        election.0.iter().for_each(|elected| elected.elected.cancel());
-        Some(election)
-    }
-
     fn grace(&self) -> Duration {
         self.0.as_ref().map_or(Duration::ZERO, |elected| elected.grace)
-    }
-
-    /// The terms of the keys of a plugin, if hosts share them.
-    pub(crate) fn keys(&self) -> Option<&KeyTerms> {
-        match &self.0.as_ref()?.source {
-            Source::Keys(keys) => Some(keys),
-            _ => None,
-        }
-    }
-
-    /// Whether hosts share the keys of a plugin as its manifest says.
-    pub(crate) fn shares_as(&self, keys: KeySharing) -> bool {
-        self.shards().is_none() || self.keys().is_some() == (keys == KeySharing::PerNamespace)
     }
 
     /// The shards, if the host shares plugins with others.
     pub(crate) fn shards(&self) -> Option<&Shards> {
         match &self.0.as_ref()?.source {
             Source::Shards(shards) | Source::Shard(shards, _) => Some(shards),
-            Source::Keys(keys) => Some(keys.shards()),
-            Source::Lease { .. } | Source::Call(_) => None,
+            Source::Lease { .. } => None,
         }
     }
 
-    /// The shard of a plugin; of one whose keys are shared that of the keys without a namespace.
+    /// The shard of a plugin.
     pub(crate) fn shard(&self) -> Option<usize> {
         match &self.0.as_ref()?.source {
             Source::Shard(_, shard) => Some(*shard),
-            Source::Keys(keys) => Some(keys.of_keys().of(None)),
-            Source::Lease { .. } | Source::Shards(_) | Source::Call(_) => None,
-        }
-    }
-
-    /// The shards in whose terms a plugin works; 0 without shards.
-    pub(crate) fn term_shards(&self) -> Range<usize> {
-        match self.keys() {
-            Some(keys) => 0..keys.of_keys().count(),
-            None => {
-                let shard = self.shard().unwrap_or(0);
-                shard..shard + 1
-            }
+            Source::Lease { .. } | Source::Shards(_) => None,
         }
     }
 
@@ -173,11 +124,12 @@ impl LeaderElection {
         }
     }
 
-    /// The term of a shard, or of the host without shards, in which plugins that come now take part; none on a standby.
-    pub(crate) fn running_term(&self, shard: usize) -> Option<Leadership> {
-        match self.shards() {
-            Some(shards) => shards.term(shard),
-            None => self.0.as_ref()?.term.get().cloned(),
+    /// The term of the shard, or of the host without shards, in which a plugin that comes now takes part; none on a standby.
+    pub(crate) fn running_term(&self) -> Option<Leadership> {
+        let elected = self.0.as_ref()?;
+        match &elected.source {
+            Source::Shard(shards, shard) => shards.term(*shard),
+            Source::Lease { .. } | Source::Shards(_) => elected.term.get().cloned(),
         }
     }
 
@@ -228,31 +180,13 @@ impl LeaderElection {
         match &self.0.as_ref()?.source {
             Source::Lease { status, .. } => status.leader_at_work(),
             Source::Shard(shards, shard) => shards.holder_at_work(*shard),
-            Source::Shards(_) | Source::Keys(_) | Source::Call(_) => None,
+            Source::Shards(_) => None,
         }
     }
 
-    /// Whether a call may begin now; where the keys are shared, a call for any of them.
+    /// Whether a call may begin now.
     pub(crate) fn is_leader(&self) -> bool {
-        let Some(elected) = &self.0 else { return true };
-        match &elected.source {
-            Source::Keys(keys) => keys.held().next().is_some(),
-            Source::Call(terms) => terms.last(),
-            _ => elected.term.get().is_some_and(Leadership::is_leading),
-        }
-    }
-
-    /// Whether a call for this key may begin now.
-    pub(crate) fn is_leader_of(&self, key: &ObjectKey) -> bool {
-        self.keys().map_or_else(|| self.is_leader(), |keys| keys.has(key))
-    }
-
-    /// The terms of a call for these keys; none if it may not begin now.
-    pub(crate) fn enter<'a>(&self, keys: impl IntoIterator<Item = &'a ObjectKey>) -> Option<CallTerms> {
-        match self.keys() {
-            Some(terms) => terms.enter(keys),
-            None => self.is_leader().then(CallTerms::default),
-        }
+        self.0.as_ref().is_none_or(|elected| elected.term.get().is_some_and(Leadership::is_leading))
     }
 
     /// Why this host does not do what only the leader, or the host that has a shard, `does`: it is not the leader, or has no
@@ -263,31 +197,9 @@ impl LeaderElection {
                 format!("this host is not the leader (--leader-elect): only the leader {does}")
             }
             Some(_) => format!(
-                "this host has no term, or none any more, of the shard of the plugin or of the keys of this call (--shards): \
-                 the host that has the shard {does}"
+                "this host has no term, or none any more, of the plugin's shard (--shards): the host that has the shard {does}"
             ),
         }
-    }
-
-    /// Whether a call goes on in its term, or in those of its keys where these are shared.
-    pub(crate) fn may_go_on(&self, call: u64) -> bool {
-        self.of_call(call).as_ref().unwrap_or(self).is_leader()
-    }
-
-    /// Whether so little of the term is left that what begins now may be answered after it: less than half of the renew
-    /// deadline, with the default times. It is longer while renewals are answered in time.
-    /// Where the keys are shared, that of the terms of this call.
-    pub(crate) fn is_near_end(&self, call: u64) -> bool {
-        let Some(elected) = &self.0 else { return false };
-        let own = || elected.term.get().filter(|term| term.is_leading()).map(Leadership::remaining);
-        let (near_end, remaining) = match &elected.source {
-            Source::Lease { status, .. } => (status.near_end(), own()),
-            Source::Shards(shards) | Source::Shard(shards, _) => (shards.near_end(), own()),
-            Source::Keys(keys) => (keys.shards().near_end(), keys.of_call(call).remaining()),
-            // It is asked of the plugin's.
-            Source::Call(_) => return false,
-        };
-        remaining.is_some_and(|remaining| remaining < near_end)
     }
 
     /// Whether this host runs the plugin of a name now: as its leader, as the holder of its shard, or without an election.
@@ -426,12 +338,7 @@ pub(crate) mod tests {
 
     /// A standby, and a future that begins its only term, of ten seconds.
     pub(crate) fn standby() -> (LeaderElection, impl Future<Output = ()>) {
-        standby_of(LeaderElectionConfig::new("me"))
-    }
-
-    /// As [`standby`], with a term of another length.
-    pub(crate) fn standby_of(config: LeaderElectionConfig) -> (LeaderElection, impl Future<Output = ()>) {
-        let mut elector = LeaderElector::new(OneTerm::default(), config).unwrap();
+        let mut elector = LeaderElector::new(OneTerm::default(), LeaderElectionConfig::new("me")).unwrap();
         let election = LeaderElection::enabled(elector.status(), Duration::from_secs(5));
         let standby = election.clone();
         let term = async move {
@@ -502,62 +409,28 @@ pub(crate) mod tests {
         assert!(election.is_leader() && can_begin(&election).await);
         assert_eq!((view(&election).role, view(&election).leader.as_str()), (Role::Leader, "me"));
         assert_eq!(view(&election).transitions, Some(0));
-        tokio::time::advance(Duration::from_secs(4)).await;
-        assert!(!election.is_near_end(0));
-        tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(election.is_near_end(0));
         // Nothing has run since, as in a process that was stopped.
-        tokio::time::advance(Duration::from_secs(4)).await;
+        tokio::time::advance(Duration::from_secs(10)).await;
         assert!(!election.is_leader() && !can_begin(&election).await);
-        assert!(!election.is_near_end(0), "there is no term any more");
         assert_eq!(view(&election).role, Role::Lost);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn where_keys_are_shared_the_terms_of_a_call_end_with_the_first_of_them() {
-        let second = Duration::from_secs(1);
-        let shards = Shards::without_leases("me", 3);
-        let election =
-            LeaderElection::sharded(shards.clone(), second).of_plugin("p", KeySharing::PerNamespace);
-        let terms = election.keys().expect("shared keys");
-        let key_of = |shard: usize| {
-            let mut keys = (0..).map(|n| format!("team-{n}/x").parse::<ObjectKey>().unwrap());
-            keys.find(|key| terms.of_keys().of(key.namespace()) == shard).expect("a key")
-        };
-        let keys = [key_of(0), key_of(1), key_of(2)];
-        // Neither the first nor the last of them ends first.
-        for (shard, seconds) in [(0, 3600), (1, 60), (2, 3600)] {
-            shards.begin_term(shard, second * seconds);
-        }
-        terms.call_begins(1, election.enter(&keys).expect("three terms"));
-        terms.call_begins(2, election.enter(&keys[..1]).expect("a term"));
-        let near_end = || [1, 2].map(|call| election.is_near_end(call));
-        let may_go_on = || [1, 2].map(|call| election.may_go_on(call));
-        assert_eq!((near_end(), may_go_on()), ([false, false], [true, true]));
-        tokio::time::advance(second * 61 - shards.near_end()).await;
-        assert_eq!((near_end(), may_go_on()), ([true, false], [true, true]));
-        tokio::time::advance(shards.near_end()).await;
-        assert_eq!((near_end(), may_go_on()), ([false, false], [false, true]), "one of three is over");
     }
 
     #[tokio::test]
     async fn a_refusal_says_who_does_it_instead_with_one_lease_and_with_shards() {
         let (of_lease, _) = standby();
         let host = LeaderElection::sharded(Shards::without_leases("me", 2), Duration::ZERO);
-        let [together, per_namespace] =
-            [KeySharing::Together, KeySharing::PerNamespace].map(|keys| host.of_plugin("p", keys));
+        let of_shard = host.of_plugin("p");
         let why = |election: &LeaderElection| election.why_not("records Events");
         assert_eq!(
             why(&of_lease),
             "this host is not the leader (--leader-elect): only the leader records Events"
         );
-        for election in [together, per_namespace] {
-            assert!(!election.may_go_on(1));
-            let why = why(&election);
-            assert!(why.contains("no term") && why.contains("the keys of this call (--shards)"), "{why}");
-            assert!(why.ends_with("the host that has the shard records Events"), "{why}");
-            assert!(!why.contains("leader"), "{why}");
-        }
+        assert!(!of_shard.is_leader());
+        assert_eq!(
+            why(&of_shard),
+            "this host has no term, or none any more, of the plugin's shard (--shards): the host that has the shard records \
+             Events"
+        );
     }
 
     #[tokio::test]

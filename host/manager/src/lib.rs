@@ -18,14 +18,12 @@
 //! | `imports/` | the host's side of the guest's imports: cache, live calls, events, log; each checked against the grants |
 //! | `observe/` | status, metrics, admin endpoints, Kubernetes Events of the host |
 //! | `leader_election` | whether plugins may be called on this host: it is the leader, or has their shard |
-//! | `key_terms` | the same for the keys and the calls of a plugin whose keys hosts share |
 
 mod access;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod dispatch;
 mod imports;
-mod key_terms;
 mod leader_election;
 mod lifecycle;
 mod manager;
@@ -43,7 +41,7 @@ pub use lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 pub use lifecycle::plugin_objects::PluginObjectsOptions;
 pub use manager::{ClusterClient, Clusters, Manager, ManagerOptions, PluginThreads, StartError};
 pub use observe::admin;
-pub use observe::audit::{Audit, AuditError, AuditOptions};
+pub use observe::audit::AUDIT;
 pub use observe::detail::{
     CurrentView, GenerationView, InformerView, LimitView, PluginDetail, RemoteClusterView,
     RemoteClustersView, WatchView,
@@ -56,5 +54,5 @@ pub use observe::rest::{Rest, Troubles};
 pub use observe::status::{
     ClusterView, ElectionView, PluginList, PluginState, PluginStatus, Role, ShardsView,
 };
-pub use observe::traces::{Attribute, Span, SpanCounts, Traces};
+pub use observe::traces::TRACE;
 pub use observe::usage::{DurationSpread, PluginUsage, Usage, UsageList};

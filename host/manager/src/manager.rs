@@ -60,9 +60,6 @@ use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
 /// How long pending events may still be written when a plugin or the host ends.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
-/// How long lines of the audit may still be written when the host ends.
-const AUDIT_GRACE: Duration = Duration::from_secs(2);
-
 /// Instances of all plugins: those of the engine.
 const POOL_SLOTS: usize = EngineOptions::DEFAULT_INSTANCES as usize;
 
@@ -230,12 +227,6 @@ impl Manager {
             None => HostEvents::default(),
         };
         metrics.watch_host_events(host_events.clone());
-        if let Some(audit) = &options.audit {
-            metrics.watch_audit(audit.clone());
-        }
-        if let Some(traces) = &options.traces {
-            metrics.watch_traces(traces.clone());
-        }
         let (reloads, mut wanted) = mpsc::unbounded_channel();
         let timekeeper = Timekeeper::new();
         guests.group().spawn({
@@ -254,7 +245,6 @@ impl Manager {
             host: options.host.into(),
             host_events,
             schedules: Schedules::start(&Handle::current()),
-            traces: options.traces.clone(),
             reloads,
         };
         let asker = AskServer::new(&client, Arc::clone(factory.availability()));
@@ -282,8 +272,6 @@ impl Manager {
             allowed: options.allowed,
             slots: Arc::default(),
             recorder: options.recorder,
-            audit: options.audit,
-            traces: options.traces,
             indexes: Arc::default(),
         };
         let other = |(name, ClusterClient { client, factory }): (String, ClusterClient)| {
@@ -434,8 +422,9 @@ impl Manager {
                 return Ok(format!("{name}: the files are loaded again"));
             }
             Command::Reconcile(key) => {
-                if !plugin.election().is_leader_of(key) {
-                    let why = "this host is a standby; ask the leader, or the holder of the shard of the plugin or of the key";
+                if !plugin.election().is_leader() {
+                    let why =
+                        "this host is a standby; ask the leader, or the holder of the shard of the plugin";
                     return Err(CommandError::Not(why));
                 }
                 if plugin.current().is_none() {
@@ -515,12 +504,8 @@ impl Manager {
         tokio::join!(join_all(events), self.0.host.host_events.shutdown(EVENTS_GRACE));
         self.0.tasks.close();
         join_all(self.clusters().map(|cluster| cluster.loader.factory.shutdown())).await;
-        let Loader { recorder, audit, .. } = &self.0.home.loader;
-        if let Some(recorder) = recorder {
+        if let Some(recorder) = &self.0.home.loader.recorder {
             recorder.close();
-        }
-        if let Some(audit) = audit {
-            audit.close(AUDIT_GRACE).await;
         }
         in_time
     }

@@ -24,7 +24,7 @@ use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::LoadError;
 use pilothouse_executor::Executor;
 use pilothouse_plugin::directory::{Files, Places};
-use pilothouse_plugin::{AllowLists, Description, Grants, KeySharing, Manifest};
+use pilothouse_plugin::{AllowLists, Description, Grants, Manifest};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
@@ -96,7 +96,6 @@ impl TestHost {
             host_events: HostEvents::default(),
             schedules: Schedules::start(&Handle::current()),
             standby,
-            traces: None,
             reloads,
         }
     }
@@ -197,7 +196,6 @@ pub(crate) fn reads(namespaces: &[&str], names: &[&str]) -> Value {
 pub(crate) struct TestPlugin {
     pub(crate) host: TestHost,
     pub(crate) plugin: Arc<Plugin>,
-    pub(crate) standby: Standby,
     pub(crate) loader: Loader,
     pub(crate) compiler: Arc<FakeCompiler>,
     pub(crate) server: FakeControllerSource,
@@ -221,22 +219,8 @@ impl TestPlugin {
         Self::with(host.clone(), LeaderElection::disabled()).await
     }
 
-    /// The plugin `p` on one of the hosts that share its keys, and this API server.
-    pub(crate) async fn sharing_keys(election: LeaderElection, server: &FakeControllerSource) -> Self {
-        Self::of_server(TestHost::new(), election, server.clone(), KeySharing::PerNamespace).await
-    }
-
     async fn with(host: TestHost, election: LeaderElection) -> Self {
         let server = FakeControllerSource::new(config_maps());
-        Self::of_server(host, election, server, KeySharing::Together).await
-    }
-
-    async fn of_server(
-        host: TestHost,
-        election: LeaderElection,
-        server: FakeControllerSource,
-        keys: KeySharing,
-    ) -> Self {
         let source = server.clone();
         let factory = SharedInformerFactory::new(
             Arc::new(move |_, namespace| source.source_in(namespace)),
@@ -263,16 +247,12 @@ impl TestPlugin {
             allowed: AllowLists::default(),
             slots: Arc::default(),
             recorder: None,
-            audit: None,
-            traces: None,
             indexes: Default::default(),
             fetcher: None,
         };
         let (sender, reloads) = mpsc::unbounded_channel();
-        let context = host.context(election, sender);
-        let plugin = Plugin::new("p", &context, &Metrics::new(), keys, None);
-        let (standby, reloads) = (context.standby, Mutex::new(reloads));
-        Self { host, plugin, standby, loader, compiler, server, rules, reloads }
+        let plugin = Plugin::new("p", &host.context(election, sender), &Metrics::new(), None);
+        Self { host, plugin, loader, compiler, server, rules, reloads: Mutex::new(reloads) }
     }
 
     /// The configuration of a manifest without `configFrom`.

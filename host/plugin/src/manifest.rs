@@ -27,7 +27,6 @@ use self::remote_clusters::RemoteClustersText;
 use self::source::{Home, SourceText};
 pub use self::source::{ObjectEntry, OciComponent, RemoteComponent, Source};
 use crate::clusters;
-use crate::descriptor::Description;
 use crate::grants::Rule;
 use crate::limits::{AskedLimits, Ceilings, PluginLimits};
 use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError, OutgoingHosts};
@@ -56,8 +55,6 @@ pub struct Manifest {
     pub outgoing_hosts: OutgoingHosts,
     /// Treatment of the keys when a new generation replaces the plugin.
     pub on_reload: OnReload,
-    /// Whether hosts that share plugins share the keys of this one.
-    pub keys: KeySharing,
     /// The limits of the plugin.
     pub limits: PluginLimits,
 }
@@ -81,17 +78,6 @@ pub enum OnReload {
     Resync,
     /// The queue is kept unchanged.
     Keep,
-}
-
-/// How hosts with `--shards` share the keys of a plugin.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum KeySharing {
-    /// One host has all keys.
-    #[default]
-    Together,
-    /// One host has all keys of a namespace; another one may have those of the next.
-    PerNamespace,
 }
 
 #[derive(Deserialize)]
@@ -143,7 +129,6 @@ struct Spec {
     remote_clusters: Option<Vec<Spanned<RemoteClustersText>>>,
     outgoing_hosts: Option<Vec<Spanned<String>>>,
     on_reload: Option<OnReload>,
-    keys: Option<KeySharing>,
     limits: Option<AskedLimits>,
 }
 
@@ -186,7 +171,6 @@ impl Manifest {
             .into_iter()
             .collect(),
             on_reload: spec.on_reload.unwrap_or_default(),
-            keys: spec.keys.unwrap_or_default(),
             limits: ceilings.apply(&spec.limits.unwrap_or_default())?,
         })
     }
@@ -227,25 +211,8 @@ impl Manifest {
             remote_clusters: Vec::new(),
             outgoing_hosts: OutgoingHosts::default(),
             on_reload: OnReload::default(),
-            keys: KeySharing::default(),
             limits: ceilings.defaults(),
         })
-    }
-
-    /// Checks that hosts may share the keys of a component that describes itself so, where the manifest allows it.
-    ///
-    /// # Errors
-    /// When an event handler of the component is to see all events of a watch in their order.
-    pub fn check_keys(&self, description: &Description) -> Result<(), String> {
-        let handled = description.watches.iter().find(|watch| watch.is_handled());
-        match (self.keys, handled) {
-            (KeySharing::PerNamespace, Some(watch)) => Err(format!(
-                "spec.keys: \"perNamespace\" shares keys among hosts, and the component has an event handler of {}, \
-                 which sees all events in their order on one host; remove spec.keys, or map the watch to keys",
-                watch.kind
-            )),
-            _ => Ok(()),
-        }
     }
 
     /// Whether the plugin runs in a cluster of this name.
@@ -281,7 +248,6 @@ impl fmt::Debug for Manifest {
             .field("remote_clusters", &self.remote_clusters)
             .field("outgoing_hosts", &self.outgoing_hosts)
             .field("on_reload", &self.on_reload)
-            .field("keys", &self.keys)
             .field("limits", &self.limits)
             .finish()
     }

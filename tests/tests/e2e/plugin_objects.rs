@@ -224,16 +224,6 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
         check_explained(plane, &definition)?;
     }
 
-    // Hosts that disagree would work on one key at once. The development server does not run rules of schemas.
-    if server == Server::Real {
-        let error = change(json!({"keys": "perNamespace"})).expect_err("a refusal");
-        ensure!(
-            format!("{error:#}").contains("keys cannot be changed while hosts run the plugin"),
-            "{error:#}"
-        );
-        change(json!({"keys": "together"}))?;
-    }
-
     // Another component than the Plugin demands: what runs goes on.
     let other = format!("sha256:{:064}", 0);
     change(json!({"source": {"digest": other}}))?;

@@ -29,7 +29,7 @@ fn count_keys(overlay: &Overlay, component: &Path) -> Result<()> {
     fs::remove_dir_all(&plugins)?;
     fs::create_dir(&plugins)?;
     fs::copy(component, plugins.join("key-counter.wasm"))?;
-    fs::write(plugins.join("key-counter.yaml"), counted_maps::manifest(PLUGIN, &[WORK]).to_string())?;
+    fs::write(plugins.join("key-counter.yaml"), counted_maps::manifest(PLUGIN, WORK).to_string())?;
     let kustomization = fs::read_to_string(dir.join("kustomization.yaml"))?;
     let changed = kustomization.replace("pods-per-node", PLUGIN).replace("pods_per_node", PLUGIN);
     ensure!(changed.contains("- plugins/key-counter.wasm\n"), "{changed}");

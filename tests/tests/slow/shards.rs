@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Timestamp;
-use pilothouse_election::KeyShards;
 use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::audit::{self, Audit, ObjectRef};
 use pilothouse_tests::controlplane::Server;
@@ -246,9 +245,6 @@ struct Member {
 
 /// Plugins that have a namespace each.
 const COUNTERS: usize = 8;
-/// Namespaces of one more plugin, whose keys the hosts share.
-const TEAMS: usize = 8;
-const SHARED: &str = "counter-shared";
 const KEYS: u64 = 20;
 const MEMBERS: usize = 3;
 const NAMESPACE: &str = "shards-cut";
@@ -289,13 +285,9 @@ impl Member {
     fn start(&mut self) -> Result<()> {
         let host = Host::start(self.options.clone())?;
         for number in 0..COUNTERS {
-            let manifest = counted_maps::manifest(&counter(number), &[&namespace(number)]);
+            let manifest = counted_maps::manifest(&counter(number), &namespace(number));
             host.install(&counter(number), &guests::wasm("key-counter")?, Some(&manifest.to_string()))?;
         }
-        let teams: Vec<String> = (COUNTERS..COUNTERS + TEAMS).map(namespace).collect();
-        let teams: Vec<&str> = teams.iter().map(String::as_str).collect();
-        let manifest = counted_maps::manifest(SHARED, &teams).with("keys", json!("perNamespace"));
-        host.install(SHARED, &guests::wasm("key-counter")?, Some(&manifest.to_string()))?;
         self.host = Some(host);
         Ok(())
     }
@@ -341,7 +333,7 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
     let audit = Audit::start(Server::Real)?;
     let cluster = Cluster::of(audit.plane())?;
     cluster.namespace(NAMESPACE)?;
-    for number in 0..COUNTERS + TEAMS {
+    for number in 0..COUNTERS {
         cluster.namespace(&namespace(number))?;
     }
     let mut members: Vec<Member> =
@@ -351,7 +343,7 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
     let began = Instant::now();
     let (mut next_trouble, mut troubles) = (began + SOON / 2, BTreeMap::<&str, usize>::new());
     while began.elapsed() < TROUBLE {
-        let number = usize::try_from(random(&mut seed, (COUNTERS + TEAMS) as u64))?;
+        let number = usize::try_from(random(&mut seed, COUNTERS as u64))?;
         maps.add_entry(&cluster, &namespace(number), &format!("map-{}", random(&mut seed, KEYS)))?;
         std::thread::sleep(Duration::from_millis(50));
         if Instant::now() < next_trouble {
@@ -404,16 +396,10 @@ fn three_hosts_that_are_cut_off_stopped_and_killed_lose_no_key_and_never_write_t
         })
         .collect::<Result<BTreeMap<_, _>>>()?;
     let users: Vec<&str> = members.iter().map(|member| member.user.as_str()).collect();
-    let shared = KeyShards::new(SHARED, SHARDS);
-    let shard_of = |plugin: Option<&str>, object: &ObjectRef| match plugin? {
-        // Events are written while a host has any shard.
-        SHARED => (object.resource != "events").then(|| shared.of(Some(&object.namespace))),
-        counter => shards.get(counter).copied(),
-    };
+    let shard_of = |plugin: Option<&str>, _: &ObjectRef| shards.get(plugin?).copied();
     let seen = writes_in_terms(&audit.events()?, shard_of, &users)?;
     eprintln!("{seen:?}; {refused} writes were not sent by the hosts that live");
     ensure!(seen.claims > 2 * SHARDS && seen.writes > 100, "nothing happened: {seen:?}");
-    ensure!(seen.writers_for(SHARED) > 1, "the keys of one plugin were not shared: {seen:?}");
     for what in ["killed", "told to end", "stopped", "cut off"] {
         ensure!(troubles.contains_key(what), "nobody was {what}: {troubles:?}");
     }

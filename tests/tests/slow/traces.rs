@@ -21,7 +21,7 @@ const NAMESPACE: &str = "traces";
 /// The plugin. It labels a Secret at each reconcile.
 const NAME: &str = "tracer";
 /// The spans of a reconcile with one write.
-const SPANS: usize = 5;
+const SPANS: usize = 2;
 /// The statuses of spans.
 const UNSET: u8 = 0;
 const ERROR: u8 = 2;
@@ -52,32 +52,28 @@ fn of_name<'a>(trace: &'a [Span], name: &str) -> Result<&'a Span> {
     trace.iter().find(|span| span.name == name).with_context(|| format!("no span {name}: {trace:#?}"))
 }
 
-/// Checks that the spans of a trace are linked, adjoin and end as docs/observability.md has it.
+/// Checks that the spans of a trace are linked and end as docs/observability.md has it.
 fn check_spans(trace: &[Span], status: u8) -> Result<()> {
     ensure!(trace.len() == SPANS, "{trace:#?}");
-    let of_name = |name| of_name(trace, name);
-    let [reconcile, queue, wait] = [of_name("reconcile")?, of_name("queue")?, of_name("wait")?];
-    let [call, write] = [of_name("call")?, of_name("write")?];
-    let parents = [reconcile, queue, wait, call, write].map(|span| span.parent_span_id.as_str());
-    let whole = reconcile.span_id.as_str();
-    ensure!(parents == ["", whole, whole, whole, call.span_id.as_str()], "{trace:#?}");
-    // Each part begins where the one before it ended.
-    let start = |span: &Span| span.start_time_unix_nano.clone();
-    let end = |span: &Span| span.end_time_unix_nano.clone();
-    let begun = [start(queue), start(wait), start(call), end(call)];
-    ensure!(begun == [start(reconcile), end(queue), end(wait), end(reconcile)], "{trace:#?}");
-    let kinds = [reconcile, queue, wait, call, write].map(|span| span.kind);
-    ensure!(kinds == [1, 1, 1, 1, 3], "{trace:#?}");
-    let statuses = [reconcile, queue, wait, call, write].map(|span| span.status.code);
-    ensure!(statuses == [status, UNSET, UNSET, status, status], "{trace:#?}");
+    let [reconcile, write] = [of_name(trace, "reconcile")?, of_name(trace, "write")?];
+    let parents = [reconcile, write].map(|span| span.parent_span_id.as_str());
+    ensure!(parents == ["", reconcile.span_id.as_str()], "{trace:#?}");
+    let time = |text: &str| text.parse::<u128>().context("a time");
+    ensure!(time(&reconcile.start_time_unix_nano)? <= time(&write.start_time_unix_nano)?, "{trace:#?}");
+    ensure!(time(&write.end_time_unix_nano)? <= time(&reconcile.end_time_unix_nano)?, "{trace:#?}");
+    ensure!([reconcile, write].map(|span| span.kind) == [1, 3], "{trace:#?}");
+    ensure!([reconcile, write].map(|span| span.status.code) == [status; 2], "{trace:#?}");
     ensure!(trace.iter().all(|span| span.service == "pilothouse"), "{trace:#?}");
     Ok(())
 }
 
-/// Checks all attributes of a span.
+/// Checks all attributes of a span, but for the time in the queue, which is a number.
 fn check_attributes(span: &Span, expected: &[(&str, &str)]) -> Result<()> {
-    let attributes: BTreeMap<&str, &str> =
+    let mut attributes: BTreeMap<&str, &str> =
         span.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let queued = attributes.remove("pilothouse.queued_ms").map(str::parse::<u64>);
+    ensure!(queued.is_some() == (span.name == "reconcile"), "{span:#?}");
+    queued.transpose()?;
     let expected: BTreeMap<&str, &str> = expected.iter().copied().collect();
     ensure!(attributes == expected, "{attributes:#?} are not {expected:#?}");
     Ok(())
@@ -139,20 +135,13 @@ fn a_reconcile_is_one_trace_at_a_collector_that_is_killed_and_comes_back() -> Re
     attributes[5].1 = "requeued";
     attributes[6].1 = attempt.as_str();
     check_attributes(whole, &attributes)?;
-    let page = stage.host.get("/metrics")?.ok()?;
-    ensure!(page.contains(&format!("{{trace_id=\"{}\"}}", whole.trace_id)), "{page}");
 
     collector.kill();
     stage.cluster.config_map(NAMESPACE, "go-2")?;
     stage.host.wait_for("a call without a collector", SOON, || {
         loglines::said(&stage.host, NAME, "end").iter().any(|line| line.key == key("go-2"))
     })?;
-    stage.host.wait_for("its spans to be counted", SOON, || {
-        let failed = stage.host.metrics()?.sum("pilothouse_trace_spans_total", &[("result", "failed")]);
-        anyhow::Ok(failed.is_some_and(|failed| failed >= SPANS as f64))
-    })?;
-    // The line comes after the count.
-    stage.host.wait_for("a line about them", SOON, || {
+    stage.host.wait_for("a line about its spans", SOON, || {
         !loglines::events(&stage.host, "traces_not_exported").is_empty()
     })?;
 

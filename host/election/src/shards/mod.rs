@@ -1,5 +1,4 @@
-//! [`Shards`]: hosts share plugins. Each plugin belongs to one of a fixed number of shards, and each shard to one host. A
-//! plugin whose keys are shared has some in each shard ([`KeyShards`]).
+//! [`Shards`]: hosts share plugins. Each plugin belongs to one of a fixed number of shards, and each shard to one host.
 //!
 //! ```text
 //!  Lease NAME            who may share at all: the group of hosts with so many shards, or a host without shards
@@ -12,7 +11,6 @@
 //! ```
 
 mod handover_times;
-mod keys;
 mod lease;
 mod machine;
 mod names;
@@ -33,7 +31,6 @@ use tokio::time::Instant;
 use crate::config::{ConfigError, LeaderElectionConfig};
 use crate::leadership::Leadership;
 
-pub use keys::KeyShards;
 pub use names::shards_of_holder;
 pub use task::ShardsTask;
 
@@ -139,12 +136,6 @@ impl Shards {
         names::shard_of(plugin, self.count())
     }
 
-    /// The shards of the keys of a plugin, where hosts share its keys.
-    #[must_use]
-    pub fn of_keys(&self, plugin: &str) -> KeyShards {
-        KeyShards::new(plugin, self.count())
-    }
-
     /// Name of this host.
     #[must_use]
     pub fn identity(&self) -> &str {
@@ -161,12 +152,6 @@ impl Shards {
     #[must_use]
     pub fn lease_duration(&self) -> Duration {
         self.0.config.election.lease_duration
-    }
-
-    /// What is left of the terms of this host when they are near their end, which they are only after renewals that failed.
-    #[must_use]
-    pub fn near_end(&self) -> Duration {
-        self.0.config.election.near_end()
     }
 
     /// The term that this host has of a shard, unless it is over or is ending.

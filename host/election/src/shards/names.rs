@@ -1,5 +1,5 @@
-//! [`LeaseNames`]: the names of the Leases of a group of hosts. [`shard_of`] and [`weight`]: the hashes that place plugins, keys
-//! and shards. All hosts of a group must agree on them, so neither depends on the process, the machine or the version.
+//! [`LeaseNames`]: the names of the Leases of a group of hosts. [`shard_of`] and [`weight`]: the hashes that place plugins and
+//! shards. All hosts of a group must agree on them, so neither depends on the process, the machine or the version.
 
 /// Prefix of the holder of a group's own Lease; the number of shards follows.
 const SHARDED: &str = "pilothouse-shards/";
@@ -58,13 +58,8 @@ pub fn shards_of_holder(holder: &str) -> Option<&str> {
 
 /// The shard of a plugin.
 pub(crate) fn shard_of(plugin: &str, shards: usize) -> usize {
-    shard_of_bytes(plugin.as_bytes(), shards)
-}
-
-/// The shard of what has a name of these bytes.
-pub(super) fn shard_of_bytes<'a>(name: impl IntoIterator<Item = &'a u8>, shards: usize) -> usize {
     // The remainder is below `shards`, which fits.
-    usize::try_from(hash(name) % shards.max(1) as u64).unwrap_or_default()
+    usize::try_from(hash(plugin.as_bytes()) % shards.max(1) as u64).unwrap_or_default()
 }
 
 /// Rendezvous hashing: the host with the greatest weight for a shard is the best owner. The weight for one host does not
@@ -77,9 +72,9 @@ pub(crate) fn weight(identity: &str, shard: usize) -> (u64, u64) {
 }
 
 /// FNV-1a, and the finalizer of SplitMix64: FNV alone spreads the last byte over few bits.
-fn hash<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u64 {
+fn hash(bytes: &[u8]) -> u64 {
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let mut hash = bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, fnv);
+    let mut hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, fnv);
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ (hash >> 31)

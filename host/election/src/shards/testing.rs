@@ -42,10 +42,4 @@ impl Shards {
     pub fn cancel_term(&self, shard: usize) {
         self.term(shard).iter().for_each(Leadership::cancel);
     }
-
-    /// Ends the term of a shard.
-    pub fn end_term(&self, shard: usize) {
-        let term = self.0.terms[shard].borrow().clone();
-        term.iter().for_each(Leadership::end);
-    }
 }

@@ -10,7 +10,6 @@
 //! before the snapshot was taken gets its change and adds the key. So the key of every object is added after its last
 //! change. A replaced backfill adds nothing more.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -65,19 +64,14 @@ impl FeedPace {
 pub(crate) struct BackfillPart {
     pub(crate) watch: WatchSpec,
     pub(crate) mapper: Arc<Mapper>,
-    /// The cache that the objects are of.
-    pub(crate) indexer: Arc<Indexer>,
     pub(crate) objects: Cursor,
-    pub(crate) has_begun: bool,
     pub(crate) reason: Reasons,
-    /// The shards whose terms have begun, where hosts share the keys: those of others are not added.
-    pub(crate) shards: Option<BTreeSet<usize>>,
     /// The sweep that it is a part of.
     pub(crate) sweep: Option<Arc<Sweep>>,
 }
 
 impl BackfillPart {
-    /// All objects that a cache has now, for the keys of all shards.
+    /// All objects that a cache has now.
     pub(crate) fn new(
         watch: &WatchSpec,
         mapper: &Arc<Mapper>,
@@ -87,29 +81,10 @@ impl BackfillPart {
         Self {
             watch: watch.clone(),
             mapper: Arc::clone(mapper),
-            indexer: Arc::clone(indexer),
             objects: indexer.snapshot().cursor(),
-            has_begun: false,
             reason,
-            shards: None,
             sweep: None,
         }
-    }
-
-    /// Whether both are about the objects of one cache, and this one has not begun.
-    fn may_include(&self, newer: &Self) -> bool {
-        !self.has_begun
-            && self.sweep.is_none()
-            && self.reason == newer.reason
-            && Arc::ptr_eq(&self.mapper, &newer.mapper)
-            && Arc::ptr_eq(&self.indexer, &newer.indexer)
-    }
-
-    /// Adds the keys of both. The newer snapshot does for those of this one: what changed since the older one was taken has
-    /// passed the open gate.
-    fn include(&mut self, newer: Self) {
-        self.objects = newer.objects;
-        self.shards = self.shards.take().zip(newer.shards).map(|(own, others)| &own | &others);
     }
 }
 
@@ -172,27 +147,6 @@ impl Backfill {
         before
     }
 
-    /// Adds parts behind those that there are. One of the objects of another one that has not begun becomes a part of that one:
-    /// the terms of many shards begin together, and the objects are mapped once.
-    pub(crate) fn append(&self, parts: Vec<BackfillPart>) {
-        let mut left = self.left.lock();
-        let mut others = Vec::new();
-        for part in parts {
-            match left.parts.iter_mut().find(|present| present.may_include(&part)) {
-                Some(present) => present.include(part),
-                None => others.push(part),
-            }
-        }
-        left.parts.splice(0..0, others);
-        self.update(&left);
-    }
-
-    /// The parts that are left, those of wanted sweeps not included.
-    #[cfg(test)]
-    pub(crate) fn parts(&self) -> usize {
-        self.left.lock().parts.len()
-    }
-
     /// From now on there are these sweeps. Returns the watches of those that were wanted and had not begun.
     pub(crate) fn set_sweeps(&self, sweeps: Vec<Arc<Sweep>>) -> Vec<WatchSpec> {
         let mut left = self.left.lock();
@@ -225,11 +179,10 @@ impl Backfill {
             self.update(&left);
             return false;
         };
-        part.has_begun = true;
         let objects = part.objects.by_ref().take(portion);
         match part.sweep {
             Some(_) => part.mapper.queue_own(objects),
-            None => part.mapper.queue_all(objects, part.reason, part.shards.as_ref()),
+            None => part.mapper.queue_all(objects, part.reason),
         };
         if part.objects.at_most() == 0 {
             left.parts.pop();

@@ -7,7 +7,7 @@
 //! key to a second and a third must enqueue all three, and the queue itself keeps one entry a key, so nothing grows with
 //! the number of changes (`docs/decisions/0002-native-mapping-before-the-ring.md`).
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock, Weak};
 
 use pilothouse_cache::{EventFilter as _, Interest, Judge as _, Listener, Notification, Verdict};
@@ -110,19 +110,11 @@ impl Mapper {
         }
     }
 
-    /// Queues the keys of cached objects, as if they were listed for the first time, and returns their number: those for which
-    /// the gate is open, or of these those of some shards. A key that waits for its time runs now, and not again then.
-    pub(crate) fn queue_all(
-        &self,
-        objects: impl Iterator<Item = Object>,
-        reason: Reasons,
-        only: Option<&BTreeSet<usize>>,
-    ) -> usize {
-        let only_itself = self.maps_only_itself();
-        self.queue_each(objects, only, |values, found| {
-            // Asked first where the key is known without a look into the object: most are of other shards.
-            let is_of_others = only_itself && !self.gate.is_open_for(values.object().key(), only);
-            if !is_of_others && self.selection.takes(values) {
+    /// Queues the keys of cached objects, as if they were listed for the first time, and returns their number. The gate is
+    /// open. A key that waits for its time runs now, and not again then.
+    pub(crate) fn queue_all(&self, objects: impl Iterator<Item = Object>, reason: Reasons) -> usize {
+        self.queue_each(objects, |values, found| {
+            if self.selection.takes(values) {
                 self.keys(values, reason, found);
             }
         })
@@ -131,7 +123,7 @@ impl Mapper {
     /// Queues the own keys of cached objects, because of a change elsewhere: predicates and further maps of this watch are about
     /// changes of its own objects.
     pub(crate) fn queue_own(&self, objects: impl Iterator<Item = Object>) -> usize {
-        self.queue_each(objects, None, |values, found| {
+        self.queue_each(objects, |values, found| {
             if self.selection.filter.shows_values(values) {
                 found(values.object().key().clone(), Reasons::OWNED);
             }
@@ -141,15 +133,12 @@ impl Mapper {
     fn queue_each(
         &self,
         objects: impl Iterator<Item = Object>,
-        only: Option<&BTreeSet<usize>>,
         mut keys: impl FnMut(&FieldValues<'_>, &mut dyn FnMut(ObjectKey, Reasons)),
     ) -> usize {
         let mut portion = Portion { gate: &self.gate, keys: Vec::new(), count: 0 };
         for object in objects {
             keys(&FieldValues::new(&object), &mut |key, reason| {
-                if self.gate.is_open_for(&key, only) {
-                    portion.keys.push((key, reason, Priority::LOW));
-                }
+                portion.keys.push((key, reason, Priority::LOW));
             });
             // Workers have taken up the first of them by the time the last is found.
             if portion.keys.len() >= ADDED_AT_ONCE {

@@ -19,7 +19,6 @@
 
 mod first_list;
 mod retries;
-mod trace;
 mod turn;
 mod undelivered;
 
@@ -39,6 +38,7 @@ use pilothouse_plugin::Predicate;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span, field};
 
 pub(crate) use self::first_list::FirstList;
 use self::retries::Retries;
@@ -51,6 +51,8 @@ use crate::dispatch::worker::{log_fault, record_event_fault};
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::state::CallKind;
+use crate::observe::audit::{LONGEST, clip};
+use crate::observe::traces::{self, TRACE, number};
 
 /// Most events taken from the ring at once, and most of one call.
 const MAX_BATCH: usize = 128;
@@ -376,6 +378,23 @@ impl Pump {
         }
     }
 
+    /// The span of a call for `count` events, the first of which is of `key`; none where nobody asks for it.
+    fn span(&self, call: u64, key: &ObjectKey, count: usize) -> Span {
+        let PumpSpec { plugin, generation, watch, .. } = &self.spec;
+        tracing::info_span!(
+            target: TRACE,
+            parent: None,
+            "handle",
+            pilothouse.plugin = &**plugin.name(),
+            pilothouse.generation = number(generation.number),
+            pilothouse.call = number(call),
+            pilothouse.watch = clip(watch, LONGEST),
+            pilothouse.key = clip(key.as_str(), LONGEST),
+            pilothouse.events = number(count),
+            otel.status_description = field::Empty,
+        )
+    }
+
     /// Makes one call. Events that the guest answered with a transient failure are added to `failed`, with the delay of each.
     async fn deliver(
         &self,
@@ -401,10 +420,11 @@ impl Pump {
         plugin.count_call();
         let call = next_call_id();
         let began = Instant::now();
+        let span = self.span(call, first.key(), events.len());
         let outcome = match warm.get(plugin, generation).await {
             // The term ended while an instance was made.
             Ok(_) if !plugin.election().is_leader() => return Delivered::NotCalled,
-            Ok(guest) => guest.handle(&self.spec.watch, &events, call.into()).await,
+            Ok(guest) => guest.handle(&self.spec.watch, &events, call.into()).instrument(span.clone()).await,
             Err(fault) if fault.kind.is_of_host() => {
                 self.log_later(first.key(), &fault);
                 return Delivered::Later;
@@ -412,7 +432,7 @@ impl Pump {
             Err(fault) => Err(fault),
         };
         plugin.metrics().handled.inc_by(events.len() as u64);
-        self.trace(call, began, first.key(), events.len(), &outcome);
+        traces::ended(span, outcome.as_deref());
         let delivered = match outcome {
             Ok(answers) => {
                 plugin.record_answer(

@@ -33,7 +33,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::outcome::{log_fault, record_event_fault};
 pub(crate) use self::parts::SharedBatchSize;
-pub(crate) use self::take::{drop_all_keys, drop_keys_of_others};
+pub(crate) use self::take::drop_all_keys;
 use crate::dispatch::backfill::FeedPace;
 use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::reasons::Reasons;

@@ -20,13 +20,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use parking_lot::Mutex;
 use pilothouse_cache::{Indexer, InformerId, compare_resource_versions};
 use pilothouse_client::ApiResource;
-use pilothouse_object::{Object, ObjectKey};
+use pilothouse_object::ObjectKey;
 use tokio::time::Instant;
 
 pub(crate) use self::written::Written;
-
-/// Most changes of single objects that a note remembers. With more, what is not among them is not known.
-const MOST_CHANGES: usize = 32;
 
 /// Most deletes that a note remembers. Caches see the deletes of a kind in their order, so the last one would do but for
 /// those that concurrent calls made at the same time: there are hardly more of them than reconciles at once.
@@ -88,18 +85,11 @@ pub(crate) enum WaitScope {
 /// A cache that a generation reads.
 pub(crate) type Cache<'a> = (&'a InformerId, &'a Arc<Indexer>);
 
-/// Orders versions; of two that cannot be ordered the latter counts as the newer one.
-fn compare(a: &str, b: &str) -> Ordering {
-    compare_resource_versions(a, b).unwrap_or(Ordering::Less)
-}
-
 /// The writes that one informer must have seen.
 #[derive(Debug, Default)]
 struct Note {
     /// Of the newest write; empty before the first.
     version: Arc<str>,
-    /// Changed objects with their versions, oldest first, unless the cache shows all of them.
-    changes: VecDeque<(ObjectKey, Box<str>)>,
     /// Finished deletes, oldest first.
     deletes: VecDeque<(ObjectKey, Box<str>)>,
     state: NoteState,
@@ -119,13 +109,7 @@ enum NoteState {
 impl Note {
     fn take(&mut self, written: Written<'_>) {
         let version = match written {
-            Written::Version { key, version } => {
-                if self.changes.len() == MOST_CHANGES {
-                    self.changes.pop_front();
-                }
-                self.changes.push_back((key.clone(), version.into()));
-                version
-            }
+            Written::Version(version) => version,
             Written::Gone { key, uid, version } => {
                 if self.deletes.len() == MOST_DELETES {
                     self.deletes.pop_front();
@@ -148,7 +132,6 @@ impl Note {
         if !self.version.is_empty() && !indexer.has_seen(&self.version) {
             return;
         }
-        self.changes = VecDeque::new();
         self.deletes.retain(|(key, uid)| indexer.get(key).is_some_and(|object| object.uid() == &**uid));
         if self.deletes.is_empty() {
             self.state = NoteState::Met;
@@ -216,28 +199,6 @@ impl Writes {
                 }
             }
         }
-    }
-
-    /// The version of an object by this cache and the plugin's own writes, whichever is newer; none where neither has it, or
-    /// the plugin has written more than is remembered.
-    pub(crate) fn known_version(&self, (id, indexer): Cache<'_>, key: &ObjectKey) -> Option<String> {
-        let mut notes = self.notes.lock();
-        let changes = notes.get_mut(id).map(|note| {
-            note.check(indexer);
-            &note.changes
-        });
-        let written = changes.and_then(|changes| {
-            let of_key = changes.iter().filter(|(changed, _)| changed == key);
-            // Answers to concurrent calls come in any order.
-            of_key.map(|(_, version)| &**version).max_by(|a, b| compare(a, b))
-        });
-        if written.is_none() && changes.is_some_and(|changes| changes.len() == MOST_CHANGES) {
-            return None;
-        }
-        let cached = indexer.get(key);
-        let cached = cached.as_ref().map(Object::resource_version);
-        let known = cached.into_iter().chain(written).max_by(|a, b| compare(a, b));
-        known.filter(|version| !version.is_empty()).map(str::to_owned)
     }
 
     /// Whether a reconcile may have to wait: one load of an atomic.

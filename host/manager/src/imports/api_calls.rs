@@ -3,15 +3,12 @@
 //! A call is checked against the plugin's grants before anything is sent. Requests carry the plugin's own User-Agent, field
 //! manager and, where the manifest names a service account, identity. A write runs on the host's network runtime: when the
 //! guest's call is cut meanwhile, the write goes on and its outcome is logged. While the server refuses connections a call
-//! fails at once, because the caches already retry. Only the leader writes; `near_end.rs` has what it writes near the end of
-//! its term.
+//! fails at once, because the caches already retry. Only the leader writes.
 
 mod body;
-mod near_end;
 mod observed;
 mod operation;
 mod review;
-mod seen_versions;
 mod write_room;
 
 use std::sync::Arc;
@@ -30,17 +27,15 @@ use pilothouse_plugin::{Access, Grants, Missing, Place, guess_plural};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument as _, Span};
 
-use self::near_end::explained;
+use self::observed::span;
 use self::operation::{Target, check_options, target, verb_name};
-use self::seen_versions::SeenVersions;
 pub(crate) use self::write_room::WriteRoom;
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
-use crate::observe::audit::{Began, PluginAudit};
 use crate::observe::denials::{Denials, Denied};
 use crate::observe::metrics::PluginMetrics;
-use crate::observe::traces::Traces;
 
 /// Maximum number of causes in an error for a guest.
 const MAX_CAUSES: usize = 100;
@@ -66,15 +61,8 @@ pub(crate) struct ApiCalls {
     pub(crate) writes: Arc<Writes>,
     /// Bounds the writes in progress, for all clusters together.
     pub(crate) write_room: WriteRoom,
-    /// The versions that calls have got from the server.
-    pub(crate) seen: Arc<SeenVersions>,
-    /// Whether the host may write; where the keys are shared, of each call ([`of_call`](Self::of_call)). The client asks again when it
-    /// sends.
+    /// Whether the host may write. The client asks again when it sends.
     pub(crate) election: LeaderElection,
-    /// Keeps a line of each write that is sent.
-    pub(crate) audit: Option<PluginAudit>,
-    /// Makes spans of the writes of sampled calls.
-    pub(crate) traces: Option<Traces>,
     pub(crate) metrics: Arc<PluginMetrics>,
 }
 
@@ -131,23 +119,8 @@ impl ApiCalls {
         }
     }
 
-    /// The client of one call. Where the keys of the plugin are shared, it writes in the terms of the keys of that call, whose
-    /// end waits until it is dropped.
-    fn of_call(&self, call: u64) -> Self {
-        let mut live = self.clone();
-        if let Some(election) = self.election.of_call(call) {
-            live.client = election.gated(live.client, &self.metrics);
-            live.election = election;
-        }
-        live
-    }
-
-    /// Makes a call. `known` is the version of an object as the plugin knows it.
-    pub(crate) fn call(
-        &self,
-        mut call: ClientCall,
-        known: impl FnOnce(&Gvk, &ObjectKey) -> Option<String> + Send + 'static,
-    ) -> ClientFuture {
+    /// Makes a call.
+    pub(crate) fn call(&self, call: ClientCall) -> ClientFuture {
         let live = self.clone();
         Box::pin(async move {
             check_options(&call.options, &call.verb)?;
@@ -159,16 +132,12 @@ impl ApiCalls {
             let (resource, permit) = live.permitted(&call, &target).await?;
             match call.verb {
                 ClientVerb::Get(_) | ClientVerb::List | ClientVerb::PodLog(_) => {
-                    let (id, kind, options) = (call.context.call_id, call.kind.clone(), call.options.clone());
-                    let answer = live.read(&resource, call, permit).await?;
-                    live.note_read(id, &kind, &options, &answer);
-                    Ok(answer)
+                    live.read(&resource, call, permit).await
                 }
                 _ => {
-                    // Before the term is looked at, which may be near its end after the wait.
+                    // Before the term is looked at, which may end during the wait.
                     let room = live.write_room.enter(&call.verb).await;
-                    let demanded = live.demand_version(&mut call, known);
-                    live.write(resource, call, target, permit, demanded, room).await
+                    live.write(resource, call, target, permit, room).await
                 }
             }
         })
@@ -309,22 +278,21 @@ impl ApiCalls {
         })
     }
 
-    /// `demanded` is whether the host has made it demand a version. Keeps the room until it is over.
+    /// Makes a write in the span of its call. Keeps the room until it is over.
     async fn write(
         &self,
         resource: ApiResource,
         call: ClientCall,
         target: Target,
         permit: Permit,
-        demanded: bool,
         room: Option<OwnedSemaphorePermit>,
     ) -> Result<ClientAnswer, ClientError> {
         let (answered, answer) = oneshot::channel();
-        let live = self.of_call(call.context.call_id);
+        let (live, within) = (self.clone(), Span::current());
         let write = async move {
             let _room = room;
             let verb = verb_name(&call.verb);
-            let outcome = live.send(&resource, &call, &target, permit, demanded).await;
+            let outcome = live.send(&resource, &call, &target, permit, within).await;
             if let Err(outcome) = answered.send(outcome) {
                 tracing::warn!(
                     event = "write_outlived_call", plugin = &*live.plugin,
@@ -349,7 +317,7 @@ impl ApiCalls {
         call: &ClientCall,
         target: &Target,
         permit: Permit,
-        demanded: bool,
+        within: Span,
     ) -> Result<ClientAnswer, ClientError> {
         // A clear refusal before any wait; the client's gate asks again right before the request.
         if !self.election.is_leader() {
@@ -358,19 +326,19 @@ impl ApiCalls {
             }
             return Err(Refusal::unavailable(self.election.why_not("writes")).into());
         }
-        let of = self.traces.as_ref().and_then(|traces| traces.of_call(call.context.call_id));
-        let began = (self.audit.is_some() || of.is_some()).then(Began::now);
-        let outcome = self.request(resource, &call.verb, &call.options, target).await;
+        let write = self.as_write(resource, call, target);
+        let span = span(&within, &write);
+        // It ends with the call, whatever is left to do here.
+        drop(within);
+        let outcome =
+            self.request(resource, &call.verb, &call.options, target).instrument(span.clone()).await;
         settle(permit, &outcome);
-        self.note_write(call, &outcome);
         // Others may have begun to work while it was under way. One that was not sent is counted by the client's gate.
         if may_be_done(&outcome) && !self.election.is_leader() {
             self.metrics.outlived_writes.inc();
         }
-        if let Some(began) = began {
-            self.observe(began, of, resource, call, target, &outcome);
-        }
-        outcome.map_err(|error| api_error(&if demanded { explained(error) } else { error }))
+        self.observe(&span, &write, call, &outcome);
+        outcome.map_err(|error| api_error(&error))
     }
 
     /// Sends a write, and records what the caches must show of it.

@@ -29,7 +29,7 @@ use pilothouse_plugin::{Access, Grants, Place, PluginLimits, split_run};
 use tokio::runtime::Handle;
 
 use crate::imports::token_bucket::TokenBucket;
-use crate::observe::audit::{Began, Ended, Outcome, PluginAudit, Write};
+use crate::observe::audit::{self, Ended, Write, WriteResult};
 
 /// Annotation of every event of or about a plugin: the plugin's name. `pilothouse events` finds them by it.
 pub const PLUGIN_ANNOTATION: &str = "pilothouse.dev/plugin";
@@ -71,10 +71,10 @@ struct Running {
 #[derive(Default)]
 struct CurrentSink(ArcSwapOption<Speaker>);
 
-/// The client of a generation, and its audit.
+/// The client of a generation of a plugin.
 struct Speaker {
+    plugin: Arc<str>,
     sink: CoreV1Sink,
-    audit: Option<PluginAudit>,
 }
 
 /// Counts of recorded, dropped and written events.
@@ -106,8 +106,11 @@ impl PluginEvents {
     }
 
     /// A new generation took over: events are written with its client, and counted against its quota.
-    pub(crate) fn speak_as(&self, generation: u64, client: Client, audit: Option<PluginAudit>, qps: f64) {
-        self.identity.0.store(Some(Arc::new(Speaker { sink: CoreV1Sink::new(client), audit })));
+    pub(crate) fn speak_as(&self, generation: u64, client: Client, qps: f64) {
+        self.identity.0.store(Some(Arc::new(Speaker {
+            plugin: Arc::clone(&self.plugin),
+            sink: CoreV1Sink::new(client),
+        })));
         let (qps, burst) = rate(qps);
         let mut quota = self.quota.lock();
         if self.generation.swap(generation, Relaxed) == 0 {
@@ -295,30 +298,28 @@ impl Speaker {
         event: &Event,
         write: impl Future<Output = Result<Recorded, SinkError>>,
     ) -> Result<Recorded, SinkError> {
-        let Some(audit) = &self.audit else { return write.await };
-        let began = Began::now();
         let outcome = write.await;
         let (namespace, name) = (Some(event.namespace()), Some(&*event.name));
-        let write = Write { verb, version: "v1", resource: "events", namespace, name, ..Write::default() };
-        audit.record(began, write, ended(&outcome));
+        let write = Write { verb, resource: "events", namespace, name, ..Write::default() };
+        audit::record(&self.plugin, &write, &ended(&outcome));
         outcome
     }
 }
 
 /// What the audit says of a write of an Event.
-fn ended(outcome: &Result<Recorded, SinkError>) -> Ended {
-    let (outcome, reason) = match outcome {
-        Ok(recorded) => return Ended::done(Some(recorded.name.to_string()), None),
-        Err(SinkError::NotFound(_)) => (Outcome::Refused, Some("NotFound")),
-        Err(SinkError::AlreadyExists(_)) => (Outcome::Refused, Some("AlreadyExists")),
-        Err(SinkError::NamespaceTerminating(_)) => (Outcome::Refused, Some("NamespaceTerminating")),
-        Err(SinkError::Rejected(_)) => (Outcome::Refused, None),
+fn ended(outcome: &Result<Recorded, SinkError>) -> Ended<'_> {
+    let (result, reason) = match outcome {
+        Ok(recorded) => return Ended::done(Some(&recorded.name)),
+        Err(SinkError::NotFound(_)) => (WriteResult::Refused, Some("NotFound")),
+        Err(SinkError::AlreadyExists(_)) => (WriteResult::Refused, Some("AlreadyExists")),
+        Err(SinkError::NamespaceTerminating(_)) => (WriteResult::Refused, Some("NamespaceTerminating")),
+        Err(SinkError::Rejected(_)) => (WriteResult::Refused, None),
         Err(SinkError::Construction(_) | SinkError::Transient { unsent: true, .. }) => {
-            (Outcome::Unsent, None)
+            (WriteResult::Unsent, None)
         }
-        Err(SinkError::Transient { .. }) => (Outcome::Unknown, None),
+        Err(SinkError::Transient { .. }) => (WriteResult::Unknown, None),
     };
-    Ended::failed(outcome, reason)
+    Ended::failed(result, reason)
 }
 
 impl EventSink for CurrentSink {

@@ -63,7 +63,7 @@ pub(crate) struct PluginImports {
     pub(crate) host_time: HostTime,
     pub(crate) warnings: Arc<Warnings>,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
-    pub(crate) kinds: Arc<OnceLock<KindViews>>,
+    pub(crate) kinds: OnceLock<KindViews>,
 }
 
 /// One kind as this generation may see it.
@@ -192,16 +192,6 @@ impl PluginImports {
     pub(crate) fn caches(&self) -> impl Iterator<Item = writes::Cache<'_>> {
         let views = self.kinds.get().into_iter().flat_map(KindViews::values);
         views.flat_map(|view| &view.leases).map(|lease| (lease.id(), lease.indexer()))
-    }
-
-    /// The version of an object by the caches that this generation reads and its own writes.
-    fn known_version(&self) -> impl FnOnce(&Gvk, &ObjectKey) -> Option<String> + Send + use<> {
-        let (kinds, writes) = (Arc::clone(&self.kinds), Arc::clone(&self.api_calls.writes));
-        move |kind, key| {
-            let leases = &kinds.get()?.get(kind)?.leases;
-            let mut holding = leases.iter().filter(|lease| lease.id().covers(key));
-            holding.find_map(|lease| writes.known_version((lease.id(), lease.indexer()), key))
-        }
     }
 
     /// Whether the ServiceAccount may watch again all that this generation watches, after changes may have been missed.
@@ -410,16 +400,16 @@ impl ClientImports for PluginImports {
 
     fn client(&self, call: ClientCall) -> ClientFuture {
         match call.cluster.checked_sub(1) {
-            None => self.api_calls.call(call, self.known_version()),
+            None => self.api_calls.call(call),
             Some(place) => self.remote_clusters.call(place, call),
         }
     }
 }
 
 impl EventImports for PluginImports {
-    fn record_event(&self, context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
+    fn record_event(&self, _context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
         let election = &self.api_calls.election;
-        let not_here = (!election.may_go_on(context.call_id)).then(|| election.why_not("records Events"));
+        let not_here = (!election.is_leader()).then(|| election.why_not("records Events"));
         self.events.record(self.generation, not_here, &self.api_calls.grants, event).inspect_err(|refusal| {
             if refusal.reason == RefusalReason::Forbidden {
                 self.api_calls.denials.record(Denied::Event, &refusal.message);
@@ -449,14 +439,6 @@ impl SystemImports for PluginImports {}
 impl QueueImports for PluginImports {
     fn queue_room(&self, keys: &[ObjectKey]) -> Result<(), Refusal> {
         check_lengths(keys)?;
-        if let Some(shared) = self.api_calls.election.keys()
-            && let Some(other) = keys.iter().find(|key| !shared.is_own(key))
-        {
-            return Err(Refusal::unavailable(format_args!(
-                "this host does not have the shard of the key {other} (spec.keys: perNamespace): change an object that maps \
-                 to the key, for the host that has it, or write spec.keys: together"
-            )));
-        }
         let most = self.queue_depth;
         let has_room = match keys {
             [key] => self.queue.has_room_for(key, most),

@@ -84,7 +84,6 @@ impl RemoteClusters {
                     ),
                     availability: Arc::clone(availability),
                     writes: Arc::default(),
-                    seen: Arc::default(),
                     ..own.clone()
                 }),
                 None => {
@@ -130,8 +129,7 @@ impl RemoteClusters {
     /// Makes a call to the remote cluster of this place: its number less one.
     pub(crate) fn call(&self, place: u32, call: ClientCall) -> ClientFuture {
         let refusal = match self.clusters.get(place as usize).map(|cluster| &cluster.calls) {
-            // The plugin has no cache of a remote cluster.
-            Some(Ok(calls)) => return calls.call(call, |_, _| None),
+            Some(Ok(calls)) => return calls.call(call),
             Some(Err(refusal)) => refusal.clone(),
             // The engine has checked the number.
             None => Refusal::unsupported(format_args!("there is no cluster {}", call.cluster)),

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::LoadError;
 use pilothouse_plugin::directory::{Files, read_component};
-use pilothouse_plugin::{AllowLists, Grants, Manifest, NamespacedName, printable};
+use pilothouse_plugin::{AllowLists, Grants, Manifest, printable};
 use pilothouse_recording::Recorder;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -42,8 +42,6 @@ use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::rollback::{Rollback, Version};
 use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::state::LoadWait;
-use crate::observe::audit::Audit;
-use crate::observe::traces::Traces;
 
 /// The parts of the host that loading needs, with the client, the informers and the access reviews of one cluster.
 #[derive(Clone)]
@@ -67,10 +65,6 @@ pub(crate) struct Loader {
     pub(crate) slots: Arc<LoadSlots>,
     /// Records the calls of plugins.
     pub(crate) recorder: Option<Recorder>,
-    /// Keeps a line of each write of a plugin.
-    pub(crate) audit: Option<Audit>,
-    /// Makes spans of sampled calls.
-    pub(crate) traces: Option<Traces>,
     pub(crate) indexes: Arc<SharedIndexes>,
     /// Gets the components of Plugins of the cluster; none where they are not followed.
     pub(crate) fetcher: Option<Arc<ComponentFetcher>>,
@@ -316,7 +310,6 @@ impl Loader {
             self.describe(plugin, load, &code, world, &imports).await?
         };
         tracing::debug!(plugin = &**plugin.name(), "plugin described");
-        load.manifest().check_keys(&description).map_err(Refused::manifest)?;
         Self::warn_of_missing_grants(plugin, load, &grants, &description, &imports.warnings);
         let resources = self.resolve_kinds(plugin, &description, load.config).await;
         let mut leasing = Leasing {
@@ -395,14 +388,7 @@ impl Loader {
             tasks: plugin.tasks().clone(),
             writes: Arc::clone(plugin.writes()),
             write_room: plugin.write_room().clone(),
-            seen: Arc::default(),
             election: plugin.election().clone(),
-            audit: self.audit.as_ref().map(|audit| {
-                let account = manifest.service_account.as_ref();
-                let user = account.map(NamespacedName::service_account_user);
-                audit.of(plugin.name(), load.number, user)
-            }),
-            traces: self.traces.clone(),
         };
         PluginImports {
             plugin: Arc::clone(plugin.name()),
@@ -420,7 +406,7 @@ impl Loader {
             metric_series: manifest.limits.metric_series,
             host_time: plugin.metrics().host_time.clone(),
             warnings,
-            kinds: Arc::default(),
+            kinds: OnceLock::new(),
         }
     }
 }

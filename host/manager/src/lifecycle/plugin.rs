@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use pilothouse_engine::Fault;
 use pilothouse_executor::{Executor, Group, JoinHandle, yield_after_slice};
 use pilothouse_object::ObjectKey;
-use pilothouse_plugin::{KeySharing, printable, split_run};
+use pilothouse_plugin::{printable, split_run};
 use pilothouse_workqueue::{Item, Queue, Timekeeper, WorkerCount};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -55,7 +55,6 @@ use crate::observe::denials::Denials;
 use crate::observe::host_events::{HostEvents, Reporter};
 use crate::observe::metrics::{Metrics, PluginMetrics};
 use crate::observe::recent_errors::RecentErrors;
-use crate::observe::traces::Traces;
 use crate::observe::warnings::Warnings;
 
 /// What the plugins of a host have in common; a cheap clone.
@@ -78,8 +77,6 @@ pub(crate) struct HostContext {
     pub(crate) schedules: Schedules,
     /// The plugins whose term has not begun.
     pub(crate) standby: Standby,
-    /// Makes spans of sampled calls.
-    pub(crate) traces: Option<Traces>,
     /// Has the newest files of the plugin of a name loaded again.
     pub(crate) reloads: mpsc::UnboundedSender<Arc<str>>,
 }
@@ -93,7 +90,6 @@ pub(crate) struct Plugin {
     gate: Arc<LeadershipGate>,
     backfill: Backfill,
     metrics: Arc<PluginMetrics>,
-    traces: Option<Traces>,
     writes: Arc<Writes>,
     write_room: WriteRoom,
     events: Arc<PluginEvents>,
@@ -131,12 +127,11 @@ pub(crate) struct Switched {
 }
 
 impl Plugin {
-    /// A new plugin, whose keys are shared so; `predecessor` had the name before and may still have calls in flight.
+    /// A new plugin; `predecessor` had the name before and may still have calls in flight.
     pub(crate) fn new(
         name: &str,
         host: &HostContext,
         metrics: &Metrics,
-        keys: KeySharing,
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
         let HostContext {
@@ -149,11 +144,10 @@ impl Plugin {
             host_events,
             schedules,
             standby,
-            traces,
             reloads,
         } = host.clone();
         // All runs of a plugin are in one shard: one host writes the status of its Plugin.
-        let election = election.of_plugin(split_run(name).0, keys);
+        let election = election.of_plugin(split_run(name).0);
         // One account for all plugins that have the name one after the other.
         let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
         let name = Arc::from(name);
@@ -170,8 +164,7 @@ impl Plugin {
                 .rate_limiter(limiter::build(&pilothouse_plugin::RateLimiter::default()))
                 .build_with_hook(&timekeeper, hook);
             let gate = if is_standby {
-                let shards = election.keys().map(|keys| keys.of_keys().clone());
-                LeadershipGate::closed(&name, &queue, metrics.remembered(&name), shards)
+                LeadershipGate::closed(&name, &queue, metrics.remembered(&name))
             } else {
                 LeadershipGate::opened(&name, &queue)
             };
@@ -190,7 +183,6 @@ impl Plugin {
                 reporter,
                 errors: Mutex::default(),
                 metrics: metrics_of_plugin,
-                traces,
                 schedules: schedules.of(&queue, panic_report(plugin, "a schedule")),
                 state: Arc::default(),
                 name,
@@ -392,7 +384,7 @@ impl Plugin {
         self.log_limit.change(next.limits.log_bytes);
         self.queue.set_rate_limiter(limiter::build(&next.description.rate_limiter));
         let calls = &next.imports.api_calls;
-        self.events.speak_as(next.number, calls.client.clone(), calls.audit.clone(), next.event_qps);
+        self.events.speak_as(next.number, calls.client.clone(), next.event_qps);
         let before = self.current.swap(Some(Arc::clone(&next)));
         // A write that the generation before still makes to a kind that only it watched is not tracked.
         self.writes.watch_only(&next.imports.caches().map(|(id, _)| id).collect::<Vec<_>>());

@@ -1,6 +1,5 @@
 //! [`Standby`]: the plugins of a standby, in a task with a timer for each shard, or one for all without shards: it keeps
-//! their tombstones bounded, and begins their terms. A plugin whose keys are shared is in each shard that the host does not
-//! have.
+//! their tombstones bounded, and begins their terms.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -47,24 +46,16 @@ impl Standby {
         standby
     }
 
-    /// Adds a plugin, whose terms begin with the next ones of its host or its shards, or now.
+    /// Adds a plugin, whose term begins with the next one of its host or its shard, or now.
     pub(crate) fn add(&self, plugin: &Arc<Plugin>) {
-        plugin.election().term_shards().for_each(|shard| self.add_to(shard, plugin));
-    }
-
-    /// Adds a plugin, whose term begins with the next one of this shard, or now. One that waits already waits once.
-    pub(crate) fn add_to(&self, shard: usize, plugin: &Arc<Plugin>) {
+        let shard = plugin.election().shard().unwrap_or(0);
         let Some(waiting) = self.0.waiting.get(shard) else { return };
         let mut waiting = waiting.lock();
-        match plugin.election().running_term(shard) {
-            None => {
-                let own = Arc::downgrade(plugin);
-                waiting.retain(|other| !other.ptr_eq(&own));
-                waiting.push(own);
-            }
+        match plugin.election().running_term() {
+            None => waiting.push(Arc::downgrade(plugin)),
             Some(term) => {
                 drop(waiting);
-                self.0.begin_term(Arc::clone(plugin), shard, term);
+                self.0.begin_term(Arc::clone(plugin), term);
             }
         }
     }
@@ -72,14 +63,14 @@ impl Standby {
 
 impl Inner {
     /// Begins the term of a plugin on the threads for what grows with plugins: caches may be large, and plugins many.
-    fn begin_term(&self, plugin: Arc<Plugin>, shard: usize, term: Leadership) {
+    fn begin_term(&self, plugin: Arc<Plugin>, term: Leadership) {
         if plugin.is_stopping() {
             return;
         }
         plugin.election().set_elected(term.clone());
         let tasks = plugin.tasks().clone();
         let begin = async move {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| plugin.begin_term(shard, &term))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| plugin.begin_term(&term))) {
                 plugin.task_panicked("the begin of its term", &*panic);
             }
         };
@@ -96,7 +87,7 @@ impl Inner {
         });
         for plugin in present {
             // The task is that of all plugins.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| plugin.rotate_tombstones(shard, is_due))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| plugin.rotate_tombstones(is_due))) {
                 plugin.task_panicked("the rotation of its tombstones", &*panic);
             }
         }
@@ -126,7 +117,7 @@ async fn run(election: LeaderElection, standby: Standby, shard: usize) {
             std::mem::take(&mut *waiting)
         };
         let plugins = plugins.into_iter().filter_map(|plugin| plugin.upgrade());
-        plugins.for_each(|plugin| standby.0.begin_term(plugin, shard, term.clone()));
+        plugins.for_each(|plugin| standby.0.begin_term(plugin, term.clone()));
         if election.shard().is_none() {
             return;
         }

@@ -12,9 +12,7 @@ use tokio::runtime::Handle;
 use crate::leader_election::LeaderElection;
 use crate::lifecycle::directory::{DirectoryError, DirectoryOptions};
 use crate::lifecycle::plugin_objects::PluginObjectsOptions;
-use crate::observe::audit::Audit;
 use crate::observe::host_events::HostObject;
-use crate::observe::traces::Traces;
 
 /// Options of a manager.
 #[derive(Debug, Clone)]
@@ -41,10 +39,6 @@ pub struct ManagerOptions {
     pub events_about: Option<HostObject>,
     /// Records the calls of plugins.
     pub recorder: Option<Recorder>,
-    /// Keeps a line of each write of a plugin.
-    pub audit: Option<Audit>,
-    /// Makes spans of sampled calls.
-    pub traces: Option<Traces>,
 }
 
 impl ManagerOptions {
@@ -66,8 +60,6 @@ impl ManagerOptions {
             host: pilothouse_election::hostname(),
             events_about: None,
             recorder: None,
-            audit: None,
-            traces: None,
         }
     }
 }

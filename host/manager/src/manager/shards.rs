@@ -1,16 +1,14 @@
-//! Terms of shards: at the end of one its plugins are replaced by standbys of the same files, and those whose keys are shared
-//! drop the keys of the shard.
+//! Terms of shards: at the end of one its plugins are replaced by standbys of the same files.
 //!
 //! Delays, backoff and the content of queues are known to one host alone and are wrong after another one has worked. So a
 //! plugin has one term, as a host without shards has one; the next one begins with a new plugin, which reads everything anew.
 //! Its caches stay filled meanwhile. Keys of objects that are gone are handed over: no cache leads to them, and no other host may
-//! have stood by. A plugin whose keys are shared goes on: its other shards have their terms.
+//! have stood by.
 
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use pilothouse_election::Shards;
-use pilothouse_plugin::KeySharing;
 
 use super::succession::Owner;
 use super::{EVENTS_GRACE, Entry, Manager};
@@ -35,25 +33,18 @@ impl Manager {
         }
     }
 
-    /// Ends the work of the plugins of a shard: they begin no call any more, and others stand by in their places, or they
-    /// themselves if their keys are shared. Waits for the last calls and writes.
+    /// Ends the work of the plugins of a shard: they begin no call any more, and others stand by in their places. Waits for the
+    /// last calls and writes.
     async fn stand_down(&self, shard: usize) {
-        let of_shard = |plugin: &Arc<Plugin>| plugin.election().term_shards().contains(&shard);
-        let (plugins, others): (Vec<_>, Vec<_>) = self.plugins().into_iter().partition(of_shard);
-        let (shared, own): (Vec<_>, Vec<_>) =
-            plugins.into_iter().partition(|plugin| plugin.election().keys().is_some());
-        own.iter().for_each(|plugin| self.replace(plugin));
+        let mut plugins = self.plugins();
+        plugins.retain(|plugin| plugin.election().shard() == Some(shard));
+        plugins.iter().for_each(|plugin| self.replace(plugin));
         // Each may take its time, and all have one.
-        let own = own.iter().map(|plugin| async move {
+        join_all(plugins.iter().map(|plugin| async move {
             plugin.ended().await;
             plugin.events().shutdown(EVENTS_GRACE).await;
-        });
-        let shared = shared.iter().map(|plugin| async move {
-            plugin.end_term(shard).await;
-            self.0.host.standby.add_to(shard, plugin);
-        });
-        let before = others.iter().map(|plugin| plugin.predecessors_ended(shard));
-        tokio::join!(join_all(own), join_all(shared), join_all(before));
+        }))
+        .await;
     }
 
     /// Retires a plugin, and puts a standby of the same files in its place, unless it is being removed or the host ends.
@@ -73,9 +64,7 @@ impl Manager {
         };
         let last = plugin.retire_for_successor();
         entry.cancel();
-        // Its files say so as well: a change of `spec.keys` makes another plugin.
-        let (name, keys) = (plugin.name(), KeySharing::Together);
-        let next = Plugin::new(name, &self.0.host, &self.0.metrics, keys, Some(Arc::clone(plugin)));
+        let next = Plugin::new(plugin.name(), &self.0.host, &self.0.metrics, Some(Arc::clone(plugin)));
         next.pause(plugin.is_paused());
         let files = entry.files.take();
         *entry = Entry::new(&next);
@@ -99,7 +88,5 @@ impl Manager {
     }
 }
 
-#[cfg(test)]
-mod key_tests;
 #[cfg(test)]
 pub(super) mod tests;

@@ -1,7 +1,7 @@
 //! Which plugin has a name, one after the other: the end of one, and what the next one of the name takes over.
 //!
-//! A plugin gives way to another one of its name when its term ends (`manager/shards.rs`), when `spec.keys` changes, and when it
-//! is removed and added again before its last call has ended. The next one begins no call before that, and reads all cached
+//! A plugin gives way to another one of its name when its term ends (`manager/shards.rs`), and when it is removed and added
+//! again before its last call has ended. The next one begins no call before that, and reads all cached
 //! objects. Keys of objects that are gone are handed over to it, since no cache leads to them.
 //!
 //! Invariants: a plugin that may have a successor is retired with its queue open. The queue is shut when its keys were handed over,
@@ -43,36 +43,17 @@ enum Newest {
 
 impl Manager {
     /// The run of a name; a new one if there is none, or one that is being removed. With files, these are the newest from now
-    /// on, whose preparation the token ends. One whose keys are not shared as its newest files say ends and gives way to
-    /// another: a host that is started now works as these files say, and both would work on one key.
+    /// on, whose preparation the token ends.
     pub(super) fn plugin(&self, name: &str, newest: Option<(&Files, &CancellationToken)>) -> Arc<Plugin> {
-        let keys = newest.map(|(files, _)| files.manifest.keys);
         // Under one lock: the end of a term, which puts another plugin in its place, comes before it or after it.
         let mut plugins = self.0.plugins.lock();
         let present = plugins.get(name).map(|entry| Arc::clone(&entry.plugin));
-        let running = present.clone().filter(|plugin| !plugin.is_stopping());
         let mut replaced = None;
-        let plugin = match running {
-            Some(plugin) if keys.is_none_or(|keys| plugin.election().shares_as(keys)) => plugin,
-            running => {
-                let mut last = None;
-                if let Some(plugin) = &running {
-                    if plugin.current().is_some() {
-                        tracing::warn!(
-                            event = "plugin_keys_changed",
-                            plugin = name,
-                            "spec.keys changed: the plugin begins anew. A host that has not seen the change yet works on some of \
-                             the same keys meanwhile"
-                        );
-                    }
-                    plugins.get(name).into_iter().for_each(Entry::cancel);
-                    last = plugin.retire_for_successor();
-                }
-                let keys = keys.unwrap_or_default();
-                let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, keys, present);
-                plugin.pause(running.is_some_and(|before| before.is_paused()));
-                let before = plugins.insert(name.to_owned(), Entry::new(&plugin));
-                replaced = before.map(|before| (before, last));
+        let plugin = match present {
+            Some(plugin) if !plugin.is_stopping() => plugin,
+            removed => {
+                let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, removed);
+                replaced = plugins.insert(name.to_owned(), Entry::new(&plugin));
                 plugin
             }
         };
@@ -81,11 +62,11 @@ impl Manager {
             entry.files = Some(files.clone());
         }
         drop(plugins);
-        if let Some((before, last)) = replaced {
+        if let Some(before) = replaced {
             let owner = before.files.as_ref().map(Owner::of);
             match owner.filter(|owner| newest.is_some_and(|(files, _)| Owner::of(files) == *owner)) {
-                Some(owner) => self.hand_over(&before.plugin, owner, last, &plugin),
-                None => before.plugin.end_without_successor(last.as_deref()),
+                Some(owner) => self.hand_over(&before.plugin, owner, None, &plugin),
+                None => before.plugin.end_without_successor(None),
             }
         }
         plugin

@@ -10,7 +10,6 @@ pub(crate) mod cpu;
 pub(crate) mod election;
 pub(crate) mod events;
 pub(crate) mod exec;
-pub(crate) mod exemplars;
 pub(crate) mod guest;
 pub(crate) mod http;
 pub(crate) mod informers;
@@ -19,7 +18,6 @@ pub(crate) mod of_plugin;
 pub(crate) mod plugins;
 mod process;
 pub(crate) mod queues;
-mod records;
 pub(crate) mod rest;
 pub(crate) mod scraped;
 
@@ -43,7 +41,6 @@ use crate::imports::guest_events::PluginEvents;
 use crate::leader_election::LeaderElection;
 use crate::lifecycle::plugin::Plugin;
 use crate::manager::Cluster;
-use crate::observe::audit::Audit;
 use crate::observe::heartbeat;
 use crate::observe::host_events::HostEvents;
 use crate::observe::metrics::cpu::{Account, Accounts, HostTime};
@@ -55,7 +52,6 @@ use crate::observe::metrics::of_plugin::AllPluginMetrics;
 pub(crate) use crate::observe::metrics::of_plugin::PluginMetrics;
 use crate::observe::metrics::queues::Queues;
 use crate::observe::metrics::rest::RestMetrics;
-use crate::observe::traces::Traces;
 
 /// All metrics of a host; a cheap clone.
 #[derive(Clone)]
@@ -185,16 +181,6 @@ impl Metrics {
         let host_time = m.account(name, group);
         let new = || Arc::new(PluginMetrics::new(host_time, m.guests.of(name)));
         Arc::clone(m.plugins.lock().entry(Arc::clone(name)).or_insert_with(new))
-    }
-
-    /// Shows what becomes of the lines of an audit.
-    pub(crate) fn watch_audit(&self, audit: Audit) {
-        self.0.registry.lock().register_collector(records::audit(audit));
-    }
-
-    /// Shows what becomes of the spans of traces.
-    pub(crate) fn watch_traces(&self, traces: Traces) {
-        self.0.registry.lock().register_collector(records::traces(traces));
     }
 
     /// Shows what becomes of the host's own events.

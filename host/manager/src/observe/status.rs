@@ -75,15 +75,12 @@ pub struct PluginStatus {
     pub calls: u64,
     /// Keys that wait to be reconciled.
     pub queue_depth: usize,
-    /// Its shard, or that of its keys without a namespace if hosts share its keys; absent without `--shards`.
+    /// Its shard; absent without `--shards`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<usize>,
-    /// The host that has that shard, as far as is known; empty while none does. Absent without `--shards`.
+    /// The host that runs it, as far as is known; empty while none does. Absent without `--shards`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// The shards whose keys this host reconciles, where hosts share the keys of the plugin; absent elsewhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_shards: Option<Vec<usize>>,
 }
 
 /// A rollback: a generation whose first calls faulted, and the one that was restored.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pilothouse_object::Gvk;
 use pilothouse_plugin::{
     Batch, Bucket, Delivery, DescribeError, Description, DescriptorLimits, EventKinds, IndexSource, KeyMap,
-    KeySharing, Manifest, Predicate, RateLimiter, World,
+    Predicate, RateLimiter, World,
 };
 use serde_json::{Value, json};
 
@@ -263,21 +263,6 @@ fn watches_of_handlers_have_names_of_their_own() {
     // A name makes no watch another.
     let twice = json!([handled(json!({})), handled(json!({"name": "other"}))]);
     refused(json!({"watches": twice}), &["watches[1]", "identical to watches[0]"]);
-}
-
-#[test]
-fn hosts_share_no_keys_of_a_component_with_an_event_handler() {
-    let together = Manifest::bare("a").unwrap();
-    let shared = Manifest { keys: KeySharing::PerNamespace, ..together.clone() };
-    let described = |watch: Value| parse(json!({"watches": [watch]}), World::Controller).unwrap();
-    let (mapped, handled) =
-        (described(watch(json!({}))), described(watch(json!({"map": {"type": "handler"}}))));
-    assert_eq!([&mapped, &handled].map(|description| together.check_keys(description)), [Ok(()), Ok(())]);
-    assert_eq!(shared.check_keys(&mapped), Ok(()));
-    let error = shared.check_keys(&handled).expect_err("an error");
-    for part in ["spec.keys: ", "perNamespace", "event handler of apps/v1/Deployment", "; remove spec.keys"] {
-        assert!(error.contains(part), "{part:?} is missing from: {error}");
-    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pilothouse_plugin::OutgoingHost;
 use pilothouse_plugin::directory::{Files, Places};
 use pilothouse_plugin::{
-    ConfigFrom, KeySharing, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, PluginLimits,
+    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, PluginLimits,
 };
 use serde_json::{Value, json};
 
@@ -47,7 +47,6 @@ fn reads_every_field() {
       namespaces: [a]
       names: [web]
   onReload: keep
-  keys: perNamespace
   limits: { callTimeout: 20s, cpuPerCall: 500ms, memory: 128Mi, maxConcurrentReconciles: 4 }"#,
     )
     .unwrap();
@@ -70,7 +69,7 @@ fn reads_every_field() {
     assert_eq!(manifest.permissions.len(), 2);
     assert_eq!(manifest.permissions[0].groups, [""]);
     assert_eq!(manifest.permissions[1].names, ["web"]);
-    assert_eq!((manifest.on_reload, manifest.keys), (OnReload::Keep, KeySharing::PerNamespace));
+    assert_eq!(manifest.on_reload, OnReload::Keep);
     assert_eq!(manifest.limits.engine.call_timeout, Duration::from_secs(20));
     assert_eq!(manifest.limits.engine.cpu_per_call, Duration::from_millis(500));
     assert_eq!(manifest.limits.engine.memory, 128 << 20);
@@ -138,7 +137,6 @@ fn wrong_types_are_refused_by_field_and_place() {
     says(&refused("  config: [1]"), &["line 5, column 11: config: expected an object"]);
     says(&refused("  permissions: none"), &["line 5, column 16: permissions: expected a list"]);
     says(&refused("  onReload: never"), &["line 5", "never", "resync", "keep"]);
-    says(&refused("  keys: perName"), &["line 5", "perName", "together", "perNamespace"]);
     says(&refused("  limits: { memory: [1] }"), &["line 5, column 21: memory: expected text"]);
     says(&refused("  serviceAccount: { name: a }"), &["line 5, column 21: serviceAccount: ", "namespace"]);
     says(&refused("  onReload: keep\n  onReload: keep"), &["line 6", "onReload"]);

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pilothouse_election::KeyShards;
 use pilothouse_workqueue::Queue;
 use prometheus_client::metrics::gauge::Gauge;
 use proptest::prelude::*;
@@ -56,7 +55,7 @@ pub(super) fn selecting(
     let gate = if open {
         LeadershipGate::opened(&name, &queue)
     } else {
-        LeadershipGate::closed(&name, &queue, Gauge::default(), None)
+        LeadershipGate::closed(&name, &queue, Gauge::default())
     };
     let mapper = Mapper {
         gate: Arc::new(gate),
@@ -127,8 +126,8 @@ fn a_standby_adds_nothing_until_its_term_begins_and_then_what_went_and_what_is_t
     mapper.on_update(&there, &there, true);
     mapper.on_delete(&"ns/unseen".parse().unwrap(), Some(&pod("unseen", "a", "db", 6)), false);
     assert_eq!(drain(&queue), BTreeMap::new());
-    assert_eq!(mapper.gate.open(0), Some(2));
-    assert_eq!(mapper.queue_all([there, pod("leaves", "a", "db", 5)].into_iter(), Reasons::ADDED, None), 1);
+    assert_eq!(mapper.gate.open(), Some(2));
+    assert_eq!(mapper.queue_all([there, pod("leaves", "a", "db", 5)].into_iter(), Reasons::ADDED), 1);
     let wanted = [
         ("ns/goes", "deleted", Priority::NORMAL),
         ("ns/leaves", "deleted", Priority::NORMAL),
@@ -148,7 +147,7 @@ fn a_key_of_a_cached_object_that_waits_for_its_time_runs_once() {
         std::time::Duration::from_secs(60),
     );
     assert_eq!(queue.len_delayed(), 1);
-    mapper.queue_all([pod("x", "a", "", 1)].into_iter(), Reasons::ADDED, None);
+    mapper.queue_all([pod("x", "a", "", 1)].into_iter(), Reasons::ADDED);
     assert_eq!(drain(&queue), [("ns/x".to_owned(), (vec!["added", "requeued"], Priority::NORMAL))].into());
     assert_eq!(queue.len_delayed(), 0);
 }
@@ -192,39 +191,8 @@ fn an_object_maps_to_a_bounded_number_of_keys_and_a_warning_says_so() {
 fn a_standby_remembers_the_keys_that_an_object_has_no_longer() {
     let (mapper, queue) = mapper("", by_app(), false);
     mapper.on_update(&pod("x", "a", "", 1), &pod("x", "b", "", 2), false);
-    assert_eq!(mapper.gate.open(0), Some(1));
+    assert_eq!(mapper.gate.open(), Some(1));
     assert_eq!(drain(&queue), [("ns/a".to_owned(), (vec!["owned"], Priority::NORMAL))].into());
-}
-
-#[test]
-fn a_shard_whose_term_begins_gets_its_keys_of_the_cached_objects_and_no_others() {
-    let shards = KeyShards::new("p", 2);
-    let (mut mapper, queue) = mapper("", KeyMap::Itself, false);
-    let gate = LeadershipGate::closed(&Arc::from("p"), &queue, Gauge::default(), Some(shards.clone()));
-    mapper.gate = Arc::new(gate);
-    let pod_of_team = |n: usize| {
-        let metadata =
-            json!({"namespace": format!("team-{n}"), "name": "x", "uid": "x", "resourceVersion": "1"});
-        let json = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
-        Object::decode(json.to_string().as_bytes()).unwrap()
-    };
-    let pods: Vec<Object> = (0..20).map(pod_of_team).collect();
-    let of = |shard| -> BTreeSet<String> {
-        let keys = pods.iter().map(Object::key);
-        keys.filter(|key| shards.of(key.namespace()) == shard).map(ToString::to_string).collect()
-    };
-    let (first, second) = (of(0), of(1));
-    assert!(!first.is_empty() && !second.is_empty());
-    let queued = |only: Option<usize>| -> BTreeSet<String> {
-        let only = only.map(|shard| BTreeSet::from([shard]));
-        mapper.queue_all(pods.iter().cloned(), Reasons::ADDED, only.as_ref());
-        drain(&queue).into_keys().collect()
-    };
-    mapper.gate.open(0);
-    assert_eq!([queued(Some(0)), queued(None)], [first.clone(), first.clone()]);
-    assert_eq!(queued(Some(1)), BTreeSet::new());
-    mapper.gate.open(1);
-    assert_eq!([queued(Some(1)), queued(None)], [second.clone(), &first | &second]);
 }
 
 proptest! {
@@ -247,13 +215,13 @@ proptest! {
             let new = pod(&name, ["a", "b", "c"][*app], if *web { "web" } else { "db" }, version);
             let tell = |change: &dyn Fn(&Mapper)| [&always, &standby].into_iter().for_each(change);
             if begins == version {
-                standby.gate.open(0);
-                standby.queue_all(cache.values().cloned(), Reasons::ADDED, None);
+                standby.gate.open();
+                standby.queue_all(cache.values().cloned(), Reasons::ADDED);
                 begun = true;
             }
             match (action, cache.get(&name).cloned()) {
                 (0, _) => {
-                    standby.gate.rotate(0);
+                    standby.gate.rotate();
                     // What is still there is found whenever it changed.
                     old = std::mem::take(&mut young);
                 }
@@ -274,8 +242,8 @@ proptest! {
             prop_assert!(begun || queue.is_empty());
         }
         if !begun {
-            standby.gate.open(0);
-            standby.queue_all(cache.values().cloned(), Reasons::ADDED, None);
+            standby.gate.open();
+            standby.queue_all(cache.values().cloned(), Reasons::ADDED);
         }
         let added: BTreeSet<String> = drain(&queue).into_keys().collect();
         // Turns after the begin change nothing.
@@ -283,7 +251,7 @@ proptest! {
         prop_assert!(lately.is_subset(&added), "{lately:?} are not all in {added:?}");
         let visible: Vec<_> = cache.values().filter(|object| standby.selection.filter.shows(object)).cloned().collect();
         let (fresh, there) = mapper("", map(), true);
-        fresh.queue_all(visible.into_iter(), Reasons::ADDED, None);
+        fresh.queue_all(visible.into_iter(), Reasons::ADDED);
         prop_assert!(drain(&there).into_keys().all(|key| added.contains(&key)));
     }
 }

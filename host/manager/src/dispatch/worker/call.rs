@@ -6,36 +6,34 @@ use std::time::Duration;
 use pilothouse_engine::{CallStart, Fault, FaultKind, Request};
 use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
+use tracing::{Instrument as _, Span, field};
 
 use super::Key;
 use super::outcome::{self, KeyList};
 use crate::dispatch::call_id::next_call_id;
 use crate::dispatch::guest::Answer;
 use crate::dispatch::instance_pool::WarmInstance;
-use crate::key_terms::CallTerms;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
-use crate::observe::traces::Stages;
+use crate::observe::audit::{LONGEST, clip};
+use crate::observe::traces::{self, TRACE, number};
 
-/// Calls the guest for these keys, in these terms, records each answer and finishes its key; returns when the call ended, or
-/// none if none began, because a term ended while an instance was made. A fault is logged and counted in the metrics; the
+/// Calls the guest for these keys, records each answer and finishes its key; returns when the call ended, or none if none
+/// began, because the term ended while an instance was made. A fault is logged and counted in the metrics; the
 /// caller decides what follows for the keys. The instance is gone after it.
 pub(super) async fn reconcile(
     plugin: &Arc<Plugin>,
     generation: &Arc<Generation>,
     warm: &mut WarmInstance,
     items: &mut [Key],
-    terms: CallTerms,
-    taken: Option<Instant>,
 ) -> Result<Option<Instant>, Fault> {
-    let call = Call::begin(plugin, terms);
-    let answers = answers(plugin, generation, warm, items, &call).await;
+    let call = Call::begin(plugin);
+    let span = span(&call, generation, items);
+    let answers = answers(plugin, generation, warm, items, &call).instrument(span.clone()).await;
     let Some(answers) = answers.transpose() else { return Ok(None) };
     let ended = call.end();
     let took = ended.took;
-    if let Some(taken) = taken {
-        trace(generation, items, &call, taken, ended.at, &answers);
-    }
+    traces::ended(span, answers.as_deref());
     match answers {
         Ok(answers) => {
             outcome::record(plugin, generation, ended, items.iter_mut().zip(answers));
@@ -65,7 +63,7 @@ async fn answers(
     let is_ready = warm.is_ready(generation);
     let guest = warm.get(plugin, generation).await?;
     // To make one takes time.
-    if !is_ready && !plugin.election().may_go_on(call.id) {
+    if !is_ready && !plugin.election().is_leader() {
         return Ok(None);
     }
     let start = match is_ready {
@@ -82,43 +80,24 @@ async fn answers(
     Ok(Some(guest.reconcile_many(&requests, start).await?.into()))
 }
 
-/// Records the spans of a call, if it is sampled.
-fn trace(
-    generation: &Generation,
-    items: &[Key],
-    call: &Call<'_>,
-    taken: Instant,
-    ended: Instant,
-    answers: &Result<Answers, Fault>,
-) {
-    let Some(traces) = call.plugin.traces() else { return };
-    let (Some(of), Some(first)) = (traces.of_call(call.id), items.first()) else { return };
-    let error = match answers {
-        Ok(answers) => answers.iter().find_map(|answer| answer.as_ref().err()).map(|e| e.message.clone()),
-        Err(fault) => Some(fault.to_string()),
-    };
-    let attributes = vec![
-        ("pilothouse.plugin", (&**call.plugin.name()).into()),
-        ("pilothouse.generation", generation.number.into()),
-        ("pilothouse.call", call.id.into()),
-        ("pilothouse.key", first.key.to_string().as_str().into()),
-        ("pilothouse.keys", (items.len() as u64).into()),
-        (
-            "pilothouse.reasons",
-            first.payload.of_contract().names().collect::<Vec<_>>().join(",").as_str().into(),
-        ),
-        ("pilothouse.attempt", u64::from(first.num_requeues()).into()),
-    ];
-    // Of a call for several keys, that of the first one.
-    let result = match answers {
-        Ok(answers) => answers.first().map(|answer| outcome::result_label(Ok(answer))),
-        Err(fault) => Some(outcome::result_label(Err(fault))),
-    };
-    if let Some(result) = result {
-        call.plugin.metrics().exemplars.note(result, of.number());
-    }
-    let stages = Stages { taken, queued_for: first.queued_for(), began: call.began, ended };
-    traces.reconcile(of, stages, attributes, error);
+/// The span of a call; none where nobody asks for it.
+fn span(call: &Call<'_>, generation: &Generation, items: &[Key]) -> Span {
+    let first = items.first();
+    let reasons = |item: &Key| item.payload.of_contract().names().collect::<Vec<_>>().join(",");
+    tracing::info_span!(
+        target: TRACE,
+        parent: None,
+        "reconcile",
+        pilothouse.plugin = &**call.plugin.name(),
+        pilothouse.generation = number(generation.number),
+        pilothouse.call = number(call.id),
+        pilothouse.key = first.map(|item| clip(item.key.as_str(), LONGEST)),
+        pilothouse.keys = number(items.len()),
+        pilothouse.reasons = first.map(reasons),
+        pilothouse.attempt = first.map(|item| number(item.num_requeues())),
+        pilothouse.queued_ms = first.map(|item| number(item.queued_for().as_millis())),
+        otel.status_description = field::Empty,
+    )
 }
 
 /// One for each key; without an allocation for a single one.
@@ -133,7 +112,7 @@ fn request(item: &Key) -> Request<'_> {
     }
 }
 
-/// A call in flight, for the metrics and for its writes.
+/// A call in flight, for the metrics.
 struct Call<'a> {
     plugin: &'a Plugin,
     id: u64,
@@ -141,14 +120,10 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn begin(plugin: &'a Plugin, terms: CallTerms) -> Self {
+    fn begin(plugin: &'a Plugin) -> Self {
         plugin.metrics().active_workers.inc();
         plugin.count_call();
-        let id = next_call_id();
-        if let Some(keys) = plugin.election().keys() {
-            keys.call_begins(id, terms);
-        }
-        Self { plugin, id, began: Instant::now() }
+        Self { plugin, id: next_call_id(), began: Instant::now() }
     }
 
     fn end(&self) -> EndedCall {
@@ -171,8 +146,5 @@ pub(super) struct EndedCall {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.plugin.metrics().active_workers.dec();
-        if let Some(keys) = self.plugin.election().keys() {
-            keys.call_ended(self.id);
-        }
     }
 }

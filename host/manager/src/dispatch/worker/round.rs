@@ -30,8 +30,6 @@ struct Round<'a> {
     generation: &'a Arc<Generation>,
     items: &'a mut [Key],
     parts: Parts,
-    /// When the first key was taken, where calls are traced.
-    taken: Option<Instant>,
     /// The part in a call.
     called: Option<Range<usize>>,
     /// The keys that faulted by themselves.
@@ -51,14 +49,13 @@ pub(super) async fn run(
     warm: &mut WarmInstance,
     size: &mut BatchSize,
 ) -> Option<Instant> {
-    let Taken { generation, mut keys, permit, taken } = taken;
+    let Taken { generation, mut keys, permit } = taken;
     let items = keys.items();
     let mut round = Round {
         plugin,
         generation: &generation,
         parts: Parts::new(items.len(), generation.batch_max()),
         items,
-        taken,
         called: None,
         faulted: Vec::new(),
         last_fault: None,
@@ -96,18 +93,17 @@ impl Round<'_> {
             let part = &self.items[range.clone()];
             let is_current = plugin.is_current(generation);
             let is_granted = part.iter().all(|item| generation.may_reconcile(&item.key, item.payload));
-            let terms = plugin.election().enter(part.iter().map(|item| &item.key));
-            let Some(terms) = terms.filter(|_| is_current && is_granted) else {
+            if !is_current || !is_granted || !plugin.election().is_leader() {
                 // The keys are for the new generation, for the next leader, or are dropped when they are taken again.
                 return self.give_back(range);
-            };
+            }
             if self.parts.is_given_up() {
                 outcome::record_backoff(plugin, part, FaultKind::Trap);
                 continue;
             }
             self.called = Some(range.clone());
             let items = &mut self.items[range.clone()];
-            let outcome = call::reconcile(plugin, generation, warm, items, terms, self.taken).await;
+            let outcome = call::reconcile(plugin, generation, warm, items).await;
             self.called = None;
             self.ended = outcome.as_ref().ok().copied().flatten();
             let part = &self.items[range.clone()];

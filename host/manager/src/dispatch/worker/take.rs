@@ -1,14 +1,13 @@
 //! From one key of the queue to the keys of a call, and the generation that the call is for.
 //!
 //! Invariants: each key that was taken is either in the returned [`Taken`], or back in the queue or done, also after a panic
-//! ([`KeysInProgress`]); the keys in it may be reconciled under the grants of its generation, and this host had their shards.
+//! ([`KeysInProgress`]); the keys in it may be reconciled under the grants of its generation.
 
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_engine::FaultKind;
-use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Verdict;
 use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
@@ -17,7 +16,6 @@ use super::parts::BatchSize;
 use super::{Key, outcome};
 use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::writes::{WaitOutcome, WaitScope};
-use crate::key_terms::KeyTerms;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::state::CallKind;
@@ -29,15 +27,12 @@ const READ_YOUR_WRITES_TIMEOUT: Duration = Duration::from_secs(1);
 /// Keys that are looked at for the probe of a quarantine.
 const MAX_PROBE_CANDIDATES: usize = 64;
 
-/// Keys to reconcile, and the generation that reconciles them. There are none if no key that was taken is granted any more, or in
-/// a shard of this host.
+/// Keys to reconcile, and the generation that reconciles them. There are none if no key that was taken is granted any more.
 pub(super) struct Taken<'a> {
     pub(super) generation: Arc<Generation>,
     pub(super) keys: KeysInProgress<'a>,
     /// Held until the outcome of the round is recorded.
     pub(super) permit: CallPermit,
-    /// When the first key was taken, where calls are traced.
-    pub(super) taken: Option<Instant>,
 }
 
 /// Keys that were taken from the queue. Those that are not [finished](Self::finish), as after a panic, are tried again after
@@ -75,18 +70,6 @@ impl KeysInProgress<'_> {
         });
     }
 
-    /// Drops the keys in shards that this host does not have any more.
-    fn drop_of_others(&mut self) {
-        let Some(keys) = self.plugin.election().keys() else { return };
-        self.items.retain(|item| {
-            let is_own = keys.has(&item.key);
-            if !is_own {
-                drop_key(self.plugin, item);
-            }
-            is_own
-        });
-    }
-
     /// Leaves the keys of a plugin without a generation: to its successor if it was retired for one, to nobody otherwise.
     fn leave(self) {
         match self.plugin.is_stopping() {
@@ -120,7 +103,6 @@ pub(super) async fn take<'a>(
     size: BatchSize,
     warm: &mut WarmInstance,
 ) -> Option<Taken<'a>> {
-    let taken = plugin.traces().map(|_| Instant::now());
     let mut keys = KeysInProgress { plugin, items: smallvec![first] };
     // Before the generation is looked up: a new one ends the quarantine, and the call is for it.
     let permit = plugin.quarantine_pause(CallKind::Reconcile, || warm.release()).await;
@@ -151,47 +133,20 @@ pub(super) async fn take<'a>(
         keys.put_back();
         return None;
     }
-    keys.drop_of_others();
     keys.drop_ungranted(&generation);
-    Some(Taken { generation, keys, permit, taken })
+    Some(Taken { generation, keys, permit })
 }
 
-/// Drops the keys of the queue in shards that this host does not have any more, delayed ones as well. The others keep their order.
-pub(crate) fn drop_keys_of_others(plugin: &Plugin, keys: &KeyTerms) {
-    // Asked once: this runs under the lock of the queue.
-    let held: Vec<usize> = keys.held().collect();
-    plugin.queue().expedite_all(|key| !held.contains(&keys.of_keys().of(key.namespace())));
-    drop_ready(plugin, |key| keys.has(key));
-}
-
-/// Drops all keys of the queue of a plugin that was retired for a successor, delayed ones as well.
+/// Drops all keys of the queue of a plugin that was retired for a successor, delayed ones as well, with their failures. The
+/// gate keeps those of objects that are gone for the successor, whose term adds the keys of all cached objects.
 pub(crate) fn drop_all_keys(plugin: &Plugin) {
     plugin.queue().expedite_all(|_| true);
-    drop_ready(plugin, |_| false);
-}
-
-/// Drops the ready keys but for those that stay.
-fn drop_ready(plugin: &Plugin, stays: impl Fn(&ObjectKey) -> bool) {
-    // All are taken before one is given back, which may be the first of the queue again.
-    let mut own = KeysInProgress { plugin, items: Keys::new() };
-    for _ in 0..plugin.queue().len() {
-        let Some(mut item) = plugin.queue().try_get() else { break };
-        if stays(&item.key) {
-            own.items.push(item);
-        } else {
-            drop_key(plugin, &mut item);
+    while let Some(mut item) = plugin.queue().try_get() {
+        if item.payload.are_of_gone() {
+            plugin.gate().add_deleted(item.key.clone(), item.payload);
         }
+        plugin.queue().finish(&mut item, Verdict::Done);
     }
-    own.put_back();
-}
-
-/// Drops a key that is in no term of this plugin any more, with its failures. The next term adds the keys of all cached objects,
-/// and this one again if it has begun meanwhile; of other keys the gate keeps this one.
-fn drop_key(plugin: &Plugin, item: &mut Key) {
-    if item.payload.are_of_gone() {
-        plugin.gate().keep_deleted(item.key.clone(), item.payload);
-    }
-    plugin.queue().finish(item, Verdict::Done);
 }
 
 /// Adds a key to the queue again, with its reasons and priority.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pilothouse_client::ApiResource;
-use pilothouse_engine::{CallOptions, ClientVerb, PatchKind, Refusal};
+use pilothouse_engine::{ClientVerb, PatchKind, Refusal};
 use pilothouse_object::PARTIAL_ANNOTATION;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -44,29 +44,6 @@ pub(super) fn update_creates(resource: &ApiResource, body: &[u8]) -> bool {
     body.metadata.uid.is_none_or(|uid| uid.is_empty())
 }
 
-/// The resourceVersion that a write demands of the stored object; none where it demands none, or where it is not said in the
-/// way of its kind, as by a test of a JSON patch.
-pub(super) fn demanded_version(verb: &ClientVerb, options: &CallOptions) -> Option<String> {
-    let body = match verb {
-        ClientVerb::Update(body) => body,
-        ClientVerb::Patch { kind, body, .. } if *kind != PatchKind::Json => body,
-        _ => return options.preconditions.as_ref()?.resource_version.clone(),
-    };
-    let body: Versioned = serde_json::from_slice(body).ok()?;
-    body.metadata?.resource_version.filter(|version| !version.is_empty())
-}
-
-#[derive(Deserialize)]
-struct Versioned {
-    metadata: Option<VersionedMeta>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct VersionedMeta {
-    resource_version: Option<String>,
-}
-
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Marked {
@@ -102,7 +79,7 @@ pub(super) fn refuse_partial(verb: &ClientVerb) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_engine::{CallPreconditions, RefusalReason};
+    use pilothouse_engine::RefusalReason;
     use pilothouse_object::{Object, Projection};
     use serde_json::{Value, json};
 
@@ -138,29 +115,6 @@ mod tests {
                 "{}",
                 error.message
             );
-        }
-    }
-
-    #[test]
-    fn the_version_that_a_write_demands_is_in_its_body_or_its_preconditions() {
-        let body = br#"{"metadata": {"name": "b", "resourceVersion": "7"}}"#;
-        let none = CallOptions::default;
-        let demanded = |verb: &ClientVerb, options| demanded_version(verb, &options);
-        for write in
-            [ClientVerb::Update(body.to_vec()), patch(PatchKind::Merge, body), patch(PatchKind::Apply, body)]
-        {
-            assert_eq!(demanded(&write, none()).as_deref(), Some("7"), "{write:?}");
-        }
-        let delete = ClientVerb::Delete("a/b".parse().unwrap());
-        let preconditions =
-            CallPreconditions { resource_version: Some("8".to_owned()), ..Default::default() };
-        let options = CallOptions { preconditions: Some(preconditions), ..none() };
-        assert_eq!(demanded(&delete, options).as_deref(), Some("8"));
-        let json =
-            patch(PatchKind::Json, br#"[{"op": "test", "path": "/metadata/resourceVersion", "value": "7"}]"#);
-        let of_any = br#"{"metadata": {"resourceVersion": ""}}"#.to_vec();
-        for write in [delete, json, ClientVerb::Update(of_any), ClientVerb::Update(b"no: json".to_vec())] {
-            assert_eq!(demanded(&write, none()), None, "{write:?}");
         }
     }
 

@@ -11,9 +11,10 @@ use pilothouse_plugin::Rule;
 use serde_json::json;
 
 use super::*;
-use crate::observe::audit::tests::TestAudit;
+use crate::observe::audit::tests::AuditLines;
 use crate::observe::host_events::HostEvents;
-use crate::observe::traces::{Attribute, Span};
+use crate::observe::traces::TRACE;
+use crate::observe::traces::tests::Spans;
 
 /// A plugin that may do all with ConfigMaps of one namespace.
 pub(crate) struct Plugin {
@@ -68,10 +69,7 @@ impl Plugin {
             tasks: TaskTracker::new(),
             writes: Arc::default(),
             write_room: WriteRoom::default(),
-            seen: Arc::default(),
             election: LeaderElection::disabled(),
-            audit: None,
-            traces: None,
             metrics: crate::observe::metrics::PluginMetrics::of_test(),
         };
         Self { server, api_calls, requests }
@@ -96,7 +94,7 @@ impl Plugin {
     ) -> Result<ClientAnswer, ClientError> {
         let context = CallContext::default();
         let call = ClientCall { cluster: 0, kind, verb, options, max_bytes: MAX_BYTES, context };
-        self.api_calls.call(call, |_, _| None).await
+        self.api_calls.call(call).await
     }
 
     /// Makes objects of so many bytes and a little.
@@ -203,7 +201,7 @@ async fn an_update_that_may_create_needs_the_permission_to_create() {
         let verb = ClientVerb::Update(body.to_string().into_bytes());
         let (options, context) = Default::default();
         let call = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: usize::MAX };
-        calls.call(call, |_, _| None).await
+        calls.call(call).await
     };
     plugin.api_calls.grants = grant(&["update"]);
     let refused = update(&plugin.api_calls, "").await.unwrap_err();
@@ -255,7 +253,7 @@ async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
     let (kind, verb) =
         (Gvk::new("", "v1", "ConfigMap"), ClientVerb::May { verb, subresource, namespace, name });
     let may = ClientCall { cluster: 0, kind, verb, options, context, max_bytes: MAX_BYTES };
-    let may = asking.call(may, |_, _| None).await.unwrap();
+    let may = asking.call(may).await.unwrap();
     assert!(matches!(may, ClientAnswer::May(_)), "{may:?}");
     assert_eq!(late(), 2);
 }
@@ -442,10 +440,7 @@ async fn options_are_for_their_calls_only() {
 #[tokio::test]
 async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anything_of_a_body() {
     let mut plugin = Plugin::start().await;
-    let audit = TestAudit::new();
-    plugin.api_calls.audit = Some(audit.audit.of(&"plugin".into(), 3, Some("robot".to_owned())));
-    let (traces, mut spans) = Traces::new(1.0);
-    plugin.api_calls.traces = Some(traces);
+    let (lines, _guard) = AuditLines::capture();
     let rules: Vec<Rule> = serde_json::from_value(json!([
         {"groups": [""], "resources": ["secrets"], "namespaces": ["default"],
          "verbs": ["get", "create", "update", "patch", "delete"]},
@@ -463,7 +458,7 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
         let (kind, options) = (Gvk::new("", "v1", kind), CallOptions { dry_run, ..CallOptions::default() });
         let context = CallContext { key: Some("default/k".parse().unwrap()), call_id: 5 };
         let call = ClientCall { cluster: 0, kind, verb, options, max_bytes: MAX_BYTES, context };
-        let _ = plugin.api_calls.call(call, |_, _| None).await;
+        let _ = plugin.api_calls.call(call).await;
     };
     let key = || "default/s".parse().unwrap();
     let patch = |kind, body: &[u8]| ClientVerb::Patch { key: key(), kind, body: body.to_vec() };
@@ -483,10 +478,10 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
     ] {
         send(kind, verb, dry_run).await;
     }
-    let lines = audit.end().await;
+    let lines = lines.get();
     let shown = lines.iter().map(|line| {
         let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-        (text("verb"), text("outcome"), line["code"].as_u64().unwrap_or_default(), text("reason"))
+        (text("verb"), text("result"), line["code"].as_u64().unwrap_or_default(), text("reason"))
     });
     let wanted = [
         ("create", "done", 0, ""),
@@ -498,31 +493,42 @@ async fn each_write_that_is_sent_has_a_line_of_the_audit_and_no_line_has_anythin
         ("delete", "refused", 404, "NotFound"),
     ];
     let wanted =
-        wanted.map(|(verb, outcome, code, reason)| (verb.into(), outcome.into(), code, reason.to_owned()));
+        wanted.map(|(verb, result, code, reason)| (verb.into(), result.into(), code, reason.to_owned()));
     assert_eq!(shown.collect::<Vec<(String, String, u64, String)>>(), wanted);
     for line in &lines {
-        let object = ["key", "call", "resource", "namespace", "name", "user"].map(|name| line[name].clone());
-        let wanted = json!(["default/k", 5, "secrets", "default", "s", "robot"]);
+        let object =
+            ["plugin", "key", "call", "resource", "namespace", "name"].map(|name| line[name].clone());
+        let wanted = json!(["plugin", "default/k", 5, "secrets", "default", "s"]);
         assert_eq!(json!(object), wanted, "{line}");
         assert!(!line.to_string().contains("hunter2"), "{line}");
     }
-    assert!(lines[0]["resourceVersion"].is_string() && lines[0]["resourceVersionBefore"].is_null());
-    assert_eq!(
-        (&lines[3]["resourceVersionBefore"], &lines[3]["resourceVersion"]),
-        (&json!("1"), &json!(null))
-    );
-    assert_eq!((&lines[4]["dryRun"], &lines[2]["dryRun"]), (&json!(true), &json!(null)));
-    // The trace of the call has the same writes.
-    let spans: Vec<_> = std::iter::from_fn(|| spans.try_recv().ok()).collect();
-    let failed = |span: &Span| span.error.is_some();
-    let shown: Vec<_> = spans.iter().map(|span| (span.attributes[0].1.clone(), failed(span))).collect();
-    let of_lines = lines
-        .iter()
-        .map(|line| (Attribute::from(line["verb"].as_str().unwrap()), line["outcome"] != json!("done")));
-    assert_eq!(shown, of_lines.collect::<Vec<_>>());
-    assert!(spans.iter().all(|span| span.trace == spans[0].trace && span.parent == spans[0].parent));
-    assert!(!format!("{spans:?}").contains("hunter2"), "{spans:?}");
+    assert_eq!((&lines[4]["dry_run"], &lines[2]["dry_run"]), (&json!(true), &json!(null)));
     plugin.server.shutdown().await;
 }
 
-mod near_end;
+#[tokio::test]
+async fn a_write_within_the_span_of_a_call_has_one_there_and_others_have_none() {
+    let plugin = Plugin::start().await;
+    let (spans, _guard) = Spans::capture();
+    plugin.create(1, 1).await;
+    assert!(spans.take().is_empty());
+    let reconcile = tracing::info_span!(target: TRACE, parent: None, "reconcile");
+    let body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x0000", "namespace": "default"},
+        "data": {"password": "hunter2"},
+    });
+    let again = plugin.call(ClientVerb::Create(body.to_string().into_bytes()), CallOptions::default());
+    again.instrument(reconcile.clone()).await.unwrap_err();
+    // A read has none.
+    plugin.call(ClientVerb::List, in_default()).instrument(reconcile.clone()).await.unwrap();
+    let ended = spans.take();
+    assert_eq!(ended.len(), 1, "{ended:?}");
+    assert_eq!((ended[0].name, ended[0].parent), ("write", reconcile.id().map(|id| id.into_u64())));
+    let fields =
+        ["otel.kind", "k8s.verb", "k8s.resource", "k8s.namespace", "k8s.name", "http.response.status_code"];
+    let shown = fields.map(|name| ended[0].field(name));
+    assert_eq!(shown, ["client", "create", "configmaps", "default", "x0000", "409"]);
+    assert!(ended[0].field("otel.status_description").contains("already exists"), "{ended:?}");
+    assert!(!format!("{ended:?}").contains("hunter2"), "{ended:?}");
+    plugin.server.shutdown().await;
+}

@@ -8,7 +8,7 @@ use pilothouse_plugin::Rule;
 use serde_json::json;
 
 use super::*;
-use crate::observe::audit::tests::TestAudit;
+use crate::observe::audit::tests::AuditLines;
 
 fn grants() -> Grants {
     let rule: Rule = serde_json::from_value(json!({
@@ -71,7 +71,7 @@ async fn a_plugin_that_records_nothing_has_no_queue_and_ends_at_once() {
 async fn what_was_recorded_is_written_before_the_end() {
     let (_server, client) = server().await;
     let events = plugin();
-    events.speak_as(1, client.clone(), None, 50.0);
+    events.speak_as(1, client.clone(), 50.0);
     for number in 0..20 {
         record(&events, event(&format!("Reason{number}"))).unwrap();
     }
@@ -88,7 +88,7 @@ async fn what_was_recorded_is_written_before_the_end() {
 async fn a_guest_cannot_speak_for_another_plugin() {
     let (_server, client) = server().await;
     let events = plugin();
-    events.speak_as(1, client.clone(), None, 50.0);
+    events.speak_as(1, client.clone(), 50.0);
     let annotations = [("pilothouse.dev/plugin", "other"), ("a", "b")];
     let annotations = annotations.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let options = EventOptions { annotations, ..EventOptions::default() };
@@ -128,7 +128,7 @@ async fn what_is_malformed_names_what_is_wrong() {
 async fn more_than_the_quota_is_refused_and_counted() {
     let events = plugin();
     let (_server, client) = server().await;
-    events.speak_as(1, client, None, 0.01);
+    events.speak_as(1, client, 0.01);
     assert!(record(&events, event("R")).is_ok());
     assert_eq!(record(&events, event("R")).unwrap_err().reason, RefusalReason::OverLimit);
     assert_eq!((events.counts().over_quota, events.counts().recorder.received), (1, 1));
@@ -138,7 +138,7 @@ async fn more_than_the_quota_is_refused_and_counted() {
 async fn only_generations_that_work_or_did_may_record_and_only_where_the_host_leads() {
     let events = plugin();
     let (_server, client) = server().await;
-    events.speak_as(2, client, None, 50.0);
+    events.speak_as(2, client, 50.0);
     let outcome = |generation, not_here: Option<&str>| {
         events.record(generation, not_here.map(str::to_owned), &grants(), event("R"))
     };
@@ -160,7 +160,7 @@ async fn only_generations_that_work_or_did_may_record_and_only_where_the_host_le
 async fn an_event_that_stands_for_several_is_the_plugin_s_too() {
     let (_server, client) = server().await;
     let events = plugin();
-    events.speak_as(1, client.clone(), None, 50.0);
+    events.speak_as(1, client.clone(), 50.0);
     for number in 0..15 {
         record(&events, GuestEvent { note: format!("note {number}"), ..event("Same") }).unwrap();
     }
@@ -179,19 +179,20 @@ async fn the_quota_is_full_at_first_and_a_reload_gives_none_of_it_back() {
     let events = plugin();
     let (_server, client) = server().await;
     let recorded = || (0..1000).filter(|_| record(&events, event("R")).is_ok()).count();
-    events.speak_as(1, client.clone(), None, 100.0);
+    events.speak_as(1, client.clone(), 100.0);
     // Twice the rate, and what comes in while they are counted.
     let first = recorded();
     assert!(first >= 200, "{first}");
-    events.speak_as(2, client, None, 0.01);
+    events.speak_as(2, client, 0.01);
     assert!(recorded() <= 1);
 }
 
 #[tokio::test]
 async fn each_write_of_an_event_has_a_line_of_the_audit() {
     let (_server, client) = server().await;
-    let (events, audit) = (plugin(), TestAudit::new());
-    events.speak_as(4, client, Some(audit.audit.of(&"p".into(), 4, None)), 50.0);
+    let (lines, _guard) = AuditLines::capture();
+    let events = plugin();
+    events.speak_as(4, client, 50.0);
     // Equal ones are counted on in the first.
     for reason in ["Same", "Same", "Other"] {
         record(&events, event(reason)).unwrap();
@@ -200,13 +201,12 @@ async fn each_write_of_an_event_has_a_line_of_the_audit() {
         }
     }
     events.shutdown(Duration::from_secs(60)).await;
-    let lines = audit.end().await;
+    let lines = lines.get();
     let verbs: Vec<_> = lines.iter().map(|line| line["verb"].as_str().unwrap()).collect();
     assert_eq!(verbs, ["create", "patch", "create"]);
     assert_eq!(lines[0]["name"], lines[1]["name"]);
     for line in &lines {
-        let shown =
-            ["plugin", "generation", "resource", "namespace", "outcome"].map(|name| line[name].clone());
-        assert_eq!(json!(shown), json!(["p", 4, "events", "default", "done"]), "{line}");
+        let shown = ["plugin", "resource", "namespace", "result"].map(|name| line[name].clone());
+        assert_eq!(json!(shown), json!(["p", "events", "default", "done"]), "{line}");
     }
 }

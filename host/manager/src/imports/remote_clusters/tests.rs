@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::imports::api_calls::tests::{Plugin, limited, reason};
-use crate::observe::audit::tests::TestAudit;
+use crate::observe::audit::tests::AuditLines;
 use crate::observe::host_events::HostEvents;
 use crate::observe::metrics::PluginMetrics;
 use crate::testing::files;
@@ -78,9 +78,8 @@ fn refused(answer: Result<ClientAnswer, ClientError>, why: RefusalReason, words:
 
 #[tokio::test]
 async fn a_call_goes_to_the_cluster_of_its_number_under_the_permissions_there() {
-    let mut servers = Servers::start().await;
-    let audit = TestAudit::new();
-    servers.home.api_calls.audit = Some(audit.audit.of(&"plugin".into(), 1, None));
+    let servers = Servers::start().await;
+    let (lines, _guard) = AuditLines::capture();
     let (remote, warnings) = servers.remote(&creates(&["east"]));
     assert_eq!(&*remote.names(), ["home", "east"]);
     assert!(warnings.is_empty(), "{warnings:?}");
@@ -90,7 +89,7 @@ async fn a_call_goes_to_the_cluster_of_its_number_under_the_permissions_there() 
     // A list is granted at home, and not there.
     let words = ["cluster \"east\"", "spec.remoteClusters", "verbs: [\"list\"]"];
     refused(call(&remote, 1, ClientVerb::List).await, RefusalReason::Forbidden, &words);
-    let lines = audit.end().await;
+    let lines = lines.get();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!((&lines[0]["verb"], &lines[0]["cluster"]), (&json!("create"), &json!("east")));
     servers.shutdown().await;

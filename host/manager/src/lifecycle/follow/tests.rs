@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use pilothouse_engine::FaultKind;
-use pilothouse_plugin::{KeySharing, World};
+use pilothouse_plugin::World;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -128,7 +128,7 @@ async fn a_newer_configuration_cancels_the_load_of_the_one_before() {
     fs::write(&path, r#"{"a": 1}"#).unwrap();
     let host = crate::testing::host_context(removed.election().clone());
     let metrics = crate::observe::metrics::Metrics::new();
-    let plugin = Plugin::new("p", &host, &metrics, KeySharing::Together, Some(removed));
+    let plugin = Plugin::new("p", &host, &metrics, Some(removed));
     let (component, _calls) = FakeComponent::new("sha256:b", World::Reconciler, json!({}));
     followed.test.compiler.add(b"b", component);
     let files = files(b"b", &json!({"configFrom": [{"file": path}]}));

@@ -92,19 +92,6 @@ async fn each_step_that_fails_is_blamed_on_its_file_and_leaves_the_running_gener
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_not_shared_of_a_component_with_handlers() {
-    let test = TestPlugin::new().await;
-    let watches = json!([{"version": "v1", "kind": "ConfigMap", "map": {"type": "handler"}}]);
-    let (handler, _calls) = FakeComponent::new("sha256:h", World::Controller, json!({"watches": watches}));
-    load(&test, handler, &json!({"keys": "perNamespace"})).await;
-    let error = test.plugin.status().last_error.unwrap();
-    let beginning =
-        "p.yaml: spec.keys: \"perNamespace\" shares keys among hosts, and the component has an event handler";
-    assert!(error.starts_with(beginning) && error.contains("; remove spec.keys"), "{error}");
-    test.end().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn code_that_is_lost_before_the_load_has_the_plugin_loaded_anew() {
     let test = TestPlugin::new().await;
     let (lost, _calls) = FakeComponent::reconciler();
@@ -134,8 +121,7 @@ async fn a_load_waits_for_the_last_call_of_a_removed_plugin_of_its_name() {
     removed.spawn(tokio::time::sleep(call));
     removed.retire();
     let host = host_context(removed.election().clone());
-    let (metrics, keys) = (Metrics::new(), KeySharing::Together);
-    test.plugin = Plugin::new("p", &host, &metrics, keys, Some(Arc::clone(&removed)));
+    test.plugin = Plugin::new("p", &host, &Metrics::new(), Some(Arc::clone(&removed)));
     let began = Instant::now();
     load(&test, FakeComponent::reconciler().0, &json!({})).await;
     assert_eq!(began.elapsed(), call);

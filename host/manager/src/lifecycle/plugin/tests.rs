@@ -115,7 +115,7 @@ async fn errors_about_a_key_with_control_characters_command_no_terminal() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_has_ended_keeps_none_of_those_before_it() {
     let (host, metrics) = (host_context(LeaderElection::disabled()), Metrics::new());
-    let after = |before| Plugin::new("p", &host, &metrics, KeySharing::Together, before);
+    let after = |before| Plugin::new("p", &host, &metrics, before);
     let first = after(None);
     let second = after(Some(Arc::clone(&first)));
     first.retire();
@@ -128,7 +128,7 @@ async fn a_plugin_that_has_ended_keeps_none_of_those_before_it() {
 }
 
 fn of_standby(election: LeaderElection) -> Arc<Plugin> {
-    Plugin::new("p", &host_context(election), &Metrics::new(), KeySharing::Together, None)
+    Plugin::new("p", &host_context(election), &Metrics::new(), None)
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,7 +229,7 @@ async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
     let again = |before: &Arc<Plugin>| {
         before.retire();
         let host = host_context(LeaderElection::disabled());
-        Plugin::new("p", &host, &Metrics::new(), KeySharing::Together, Some(Arc::clone(before)))
+        Plugin::new("p", &host, &Metrics::new(), Some(Arc::clone(before)))
     };
     let first = plugin();
     first.spawn(tokio::time::sleep(Duration::from_secs(10)));

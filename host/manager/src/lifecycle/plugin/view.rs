@@ -14,7 +14,6 @@ use crate::lifecycle::informers::refused_watch;
 use crate::observe::detail::{CurrentView, GenerationView, InformerView, LimitView, PluginDetail, WatchView};
 use crate::observe::metrics::atomics::AtomicCounter;
 use crate::observe::status::{PluginState, PluginStatus};
-use crate::observe::traces::Traces;
 use crate::observe::usage::Usage;
 
 /// Makes the digests of configurations of this process.
@@ -60,13 +59,7 @@ impl Plugin {
             queue_depth: self.queue.len(),
             shard: self.election.shard(),
             holder: self.election.holder(),
-            key_shards: self.election.keys().map(|keys| keys.held().collect()),
         }
-    }
-
-    /// Makes spans of sampled calls, if anybody receives them.
-    pub(crate) fn traces(&self) -> Option<&Traces> {
-        self.traces.as_ref()
     }
 
     /// What the plugin has done, and what it uses.

@@ -204,7 +204,6 @@ mod tests {
             queue_depth: 6,
             shard: None,
             holder: None,
-            key_shards: None,
         }
     }
 

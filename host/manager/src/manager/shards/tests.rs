@@ -34,7 +34,7 @@ async fn host(server: &DevServer) -> (Host, Shards) {
 }
 
 /// A host of this name, one of those that share plugins in so many shards.
-pub(super) async fn host_of(server: &DevServer, identity: &str, shards: usize) -> (Host, Shards) {
+async fn host_of(server: &DevServer, identity: &str, shards: usize) -> (Host, Shards) {
     let election = LeaderElectionConfig {
         lease_duration: Duration::from_secs(2),
         renew_deadline: Duration::from_millis(1500),
@@ -51,7 +51,7 @@ pub(super) async fn host_of(server: &DevServer, identity: &str, shards: usize) -
 }
 
 /// A host without an API server that has these shards.
-pub(super) async fn host_without_leases(shards: &Shards) -> Host {
+async fn host_without_leases(shards: &Shards) -> Host {
     Host::with(options_of(shards)).await
 }
 
@@ -78,7 +78,7 @@ pub(in crate::manager) fn current(host: &Host) -> Arc<Plugin> {
 }
 
 /// Whether the informers of the generation that is current now go on later: the generation holds them.
-pub(super) fn informers_of(plugin: &Plugin) -> impl Fn() -> bool + use<> {
+fn informers_of(plugin: &Plugin) -> impl Fn() -> bool + use<> {
     let generation = Arc::downgrade(&plugin.current().expect("a generation"));
     move || generation.strong_count() > 0
 }

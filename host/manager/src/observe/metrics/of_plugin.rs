@@ -9,7 +9,6 @@ use prometheus_client::registry::Registry;
 
 use super::atomics::{AtomicCounter, AtomicGauge, AtomicHistogram};
 use super::cpu::HostTime;
-use super::exemplars::{Exemplars, Traced};
 use super::guest::GuestMetrics;
 use super::http::{self, HttpCounters};
 use super::labels::RunLabels;
@@ -54,8 +53,6 @@ pub(crate) struct PluginMetrics {
     pub(crate) errors: AtomicCounter,
     pub(crate) terminal: AtomicCounter,
     pub(crate) reconcile_time: AtomicHistogram<{ RECONCILE.len() + 1 }>,
-    /// The last traced reconcile of each result.
-    pub(crate) exemplars: Exemplars,
     pub(crate) active_workers: AtomicGauge,
     pub(crate) max_concurrent: AtomicGauge,
     /// In the order of [`FAULTS`].
@@ -79,8 +76,6 @@ pub(crate) struct PluginMetrics {
     pub(crate) read_timeouts: AtomicCounter,
     /// Writes that were not sent because the term of the plugin was over.
     pub(crate) late_writes: AtomicCounter,
-    /// Writes that began when the term of the plugin was near its end.
-    pub(crate) near_end_writes: AtomicCounter,
     /// Writes that were sent in the term of the plugin and answered after it.
     pub(crate) outlived_writes: AtomicCounter,
     /// Requests of the guest over `wasi:http`.
@@ -107,7 +102,6 @@ impl PluginMetrics {
             errors: AtomicCounter::default(),
             terminal: AtomicCounter::default(),
             reconcile_time: AtomicHistogram::new(&RECONCILE),
-            exemplars: Exemplars::default(),
             active_workers: AtomicGauge::default(),
             max_concurrent: AtomicGauge::default(),
             faults: Default::default(),
@@ -124,7 +118,6 @@ impl PluginMetrics {
             read_waits: AtomicHistogram::new(&CATCH_UP),
             read_timeouts: AtomicCounter::default(),
             late_writes: AtomicCounter::default(),
-            near_end_writes: AtomicCounter::default(),
             outlived_writes: AtomicCounter::default(),
             http: HttpCounters::default(),
             host_time,
@@ -189,7 +182,7 @@ static OF_CONTROLLER: [Figure<Row>; 10] = [
 ];
 
 /// With the label `plugin`.
-static OF_PLUGIN: [Figure<Row>; 8] = [
+static OF_PLUGIN: [Figure<Row>; 7] = [
     counter("pilothouse_plugin_quarantines", "Quarantines that began or were extended", |m| {
         m.quarantines.get()
     }),
@@ -212,9 +205,6 @@ static OF_PLUGIN: [Figure<Row>; 8] = [
     counter("pilothouse_late_writes", "Writes that were not sent because the term was over", |m| {
         m.late_writes.get()
     }),
-    counter("pilothouse_writes_near_term_end", "Writes that began near the end of the term", |m| {
-        m.near_end_writes.get()
-    }),
     counter(
         "pilothouse_writes_outlived_term",
         "Writes that were sent before the end of the term and answered after it",
@@ -222,11 +212,7 @@ static OF_PLUGIN: [Figure<Row>; 8] = [
     ),
 ];
 
-static RECONCILES: [Figure<(u64, Option<Traced>)>; 1] = [Figure {
-    name: "controller_runtime_reconcile",
-    help: "Reconciles by result",
-    value: Value::Traced(|counted| *counted),
-}];
+static RECONCILES: [Figure<u64>; 1] = parts("controller_runtime_reconcile", "Reconciles by result");
 static GUEST_FAULTS: [Figure<u64>; 1] =
     parts("pilothouse_guest_faults", "Calls that ended in a fault of the plugin");
 static LIMITS_EXCEEDED: [Figure<u64>; 1] = parts(
@@ -239,14 +225,14 @@ static DENIED: [Figure<u64>; 1] = parts(
 );
 
 /// A series for each result of reconciles.
-fn by_result(m: &PluginMetrics) -> Vec<(&'static str, (u64, Option<Traced>))> {
+fn by_result(m: &PluginMetrics) -> Vec<(&'static str, u64)> {
     let results = [
         ("success", &m.success),
         ("error", &m.error),
         ("requeue", &m.requeue),
         ("requeue_after", &m.requeue_after),
     ];
-    results.map(|(result, count)| (result, (count.get(), m.exemplars.of(result)))).into()
+    results.map(|(result, count)| (result, count.get())).into()
 }
 
 /// A series for each kind of fault that there was.
@@ -273,12 +259,10 @@ pub(crate) fn register(registry: &mut Registry, all: &AllPluginMetrics) {
             all.lock().iter().map(row).collect()
         }));
     }
-    registry
-        .register_collector(Scraped::new(&RECONCILES, of_parts(all, ["controller", "result"], by_result)));
-    let mut by_part =
-        |figures: &'static [Figure<u64>], labels: [&'static str; 2], values: PartValues<u64>| {
-            registry.register_collector(Scraped::new(figures, of_parts(all, labels, values)));
-        };
+    let mut by_part = |figures: &'static [Figure<u64>], labels: [&'static str; 2], values: PartValues| {
+        registry.register_collector(Scraped::new(figures, of_parts(all, labels, values)));
+    };
+    by_part(&RECONCILES, ["controller", "result"], by_result);
     by_part(&GUEST_FAULTS, ["plugin", "kind"], by_fault);
     by_part(&LIMITS_EXCEEDED, ["plugin", "limit"], by_limit);
     by_part(&DENIED, ["plugin", "what"], by_denial);
@@ -292,17 +276,17 @@ pub(crate) fn register(registry: &mut Registry, all: &AllPluginMetrics) {
 }
 
 /// Values of one label, each with what its series shows.
-type PartValues<V> = fn(&PluginMetrics) -> Vec<(&'static str, V)>;
+type PartValues = fn(&PluginMetrics) -> Vec<(&'static str, u64)>;
 
 /// The name of the plugin, and another label.
 type PartLabels = (RunLabels, [(&'static str, &'static str); 1]);
 
 /// The series of all plugins with another label.
-fn of_parts<V: 'static>(
+fn of_parts(
     all: &AllPluginMetrics,
     [plugin, part]: [&'static str; 2],
-    values: PartValues<V>,
-) -> impl Fn() -> Vec<(PartLabels, V)> + Send + Sync + 'static {
+    values: PartValues,
+) -> impl Fn() -> Vec<(PartLabels, u64)> + Send + Sync + 'static {
     let all = Arc::clone(all);
     move || {
         let of_plugin = |(name, row): (&Arc<str>, &Row)| {

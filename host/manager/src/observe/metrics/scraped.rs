@@ -10,8 +10,6 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use super::exemplars::{self, Traced};
-
 static SECONDS: Unit = Unit::Seconds;
 
 /// One metric of the rows `S`.
@@ -25,8 +23,6 @@ pub(crate) struct Figure<S> {
 /// How a figure is read from a row.
 pub(crate) enum Value<S> {
     Counter(fn(&S) -> u64),
-    /// A counter, and the last traced call among those that it counts.
-    Traced(fn(&S) -> (u64, Option<Traced>)),
     /// A counter of seconds.
     Seconds(fn(&S) -> f64),
     /// A gauge of whole numbers, which are shown exactly.
@@ -46,7 +42,7 @@ pub(crate) struct Spread {
 impl<S> Value<S> {
     fn metric_type(&self) -> MetricType {
         match self {
-            Self::Counter(_) | Self::Traced(_) | Self::Seconds(_) => MetricType::Counter,
+            Self::Counter(_) | Self::Seconds(_) => MetricType::Counter,
             Self::Int(_) | Self::Gauge(_) => MetricType::Gauge,
             Self::Histogram(_) => MetricType::Histogram,
         }
@@ -87,10 +83,6 @@ impl<L: EncodeLabelSet + 'static, S> Collector for Scraped<L, S> {
                 let mut series = family.encode_family(labels)?;
                 match value {
                     Value::Counter(read) => ConstCounter::new(read(row)).encode(series)?,
-                    Value::Traced(read) => {
-                        let (count, traced) = read(row);
-                        exemplars::counter(count, traced).encode(series)?;
-                    }
                     Value::Seconds(read) => ConstCounter::new(read(row)).encode(series)?,
                     Value::Int(read) => ConstGauge::new(read(row)).encode(series)?,
                     Value::Gauge(read) => ConstGauge::new(read(row)).encode(series)?,
