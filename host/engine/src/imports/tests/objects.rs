@@ -112,7 +112,7 @@ fn an_object_that_is_read_alone_is_read_from_the_text_that_the_cache_shares() {
 
 /// A state with these limits and the handle of an object with a field of a megabyte.
 fn large(limits: Limits) -> (StoreState, Resource<Object>) {
-    let mut state = StoreState::new(Arc::new(Recording::default()), limits);
+    let mut state = StoreState::new(Arc::new(Recording::default()), limits, Arc::default());
     let json = serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"},
         "data": {"first": "1", "large": "x".repeat(1 << 20)},

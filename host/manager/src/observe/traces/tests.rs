@@ -18,8 +18,7 @@ use super::*;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ended {
     pub(crate) name: &'static str,
-    /// The number of the span, and that of the one that it is a part of.
-    pub(crate) id: u64,
+    /// The number of the span that it is a part of.
     pub(crate) parent: Option<u64>,
     pub(crate) fields: BTreeMap<&'static str, String>,
 }
@@ -62,7 +61,7 @@ impl Layer<Registry> for Spans {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, Registry>) {
         let Some(span) = context.span(id) else { return };
         let parent = span.parent().map(|parent| parent.id().into_u64());
-        let mut new = Ended { name: span.name(), id: id.into_u64(), parent, ..Ended::default() };
+        let mut new = Ended { name: span.name(), parent, ..Ended::default() };
         attributes.record(&mut new);
         span.extensions_mut().insert(new);
     }
