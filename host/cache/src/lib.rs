@@ -22,7 +22,7 @@
 //! | `ring/` | the bounded queue of events of one listener |
 //! | `factory`, `factory_informer`, `followers`, `lease` | one informer per kind and scope, as long as it has leases; narrow ones follow a wide one |
 //! | `lister` | typed reads |
-//! | `availability`, `backoff`, `sync`, `sync_progress`, `metrics` | when to ask again; what is synced; figures |
+//! | `availability`, `backoff`, `sync`, `metrics` | when to ask again; what is synced; figures |
 //! | `controller` | client-go's `Controller`: a reflector and a function for its deltas |
 //! | `keyed/` | client-go's `Fifo`, `Heap`, `ExpirationCache`, `UndeltaStore`: one store by key; and its `MutationCache` |
 //!
@@ -65,7 +65,6 @@ mod snapshot;
 mod source;
 mod store;
 mod sync;
-mod sync_progress;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -103,5 +102,4 @@ pub use shared_informer::{InformerOptions, InformerStatus, SharedInformer};
 pub use snapshot::{Cursor, Snapshot};
 pub use source::client_lister_watcher::ClientListerWatcher;
 pub use source::lister_watcher::{EventStream, FnListerWatcher, ItemSink, ListerWatcher};
-pub use sync_progress::{MissingInformer, SyncProgress};
 pub use version::{ResourceVersion, compare_resource_versions};
