@@ -3,8 +3,7 @@
 //! Invariant: what a scenario does besides its operations is the same for any number of them, so that it falls out of
 //! the difference of two counts. Called by `main`.
 
-use std::future::ready;
-use std::hint::black_box;
+use std::iter;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -12,9 +11,8 @@ use std::time::Duration;
 
 use pilothouse_workqueue::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, Queue, RateLimiter,
-    Verdict, parallelize_until,
+    Verdict,
 };
-use tokio_util::sync::CancellationToken;
 
 type Key = Arc<str>;
 
@@ -55,7 +53,6 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         run: fill_and_drain,
     },
     Scenario { name: "add_after, come due, try_get, done", operations: 10 * DUE, run: come_due },
-    Scenario { name: "parallelize_until: a piece", operations: 20_000, run: pieces },
 ];
 
 /// Keys that `raise` has at hand: 2N.
@@ -241,14 +238,4 @@ fn come_due(operations: usize) {
         }
         assert_eq!(queue.len_delayed(), 0);
     });
-}
-
-fn pieces(operations: usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let work = |piece| {
-        black_box(piece);
-        ready(())
-    };
-    let result = runtime.block_on(parallelize_until(&CancellationToken::new(), 4, operations, work));
-    assert_eq!(result.finished, operations);
 }

@@ -10,7 +10,6 @@ mod finish;
 mod foreign_code;
 mod helpers;
 mod limiters;
-mod parallelize;
 mod priority;
 mod rate_limiting;
 mod shutdown;
