@@ -15,7 +15,7 @@
 //! ```text
 //! chunks     a vector that does not move                    table     slot numbers by hash
 //! slots      one slot per known key, intrusive lists        wheel     deadlines, a timing wheel
-//! classes    ready keys by priority and group               limiter/  how long a failing key waits
+//! classes    ready keys by priority                         limiter/  how long a failing key waits
 //!    └───────────────┬───────────────────────────────────────────────────┘
 //! state/     the rules, under one mutex                     waiters   sleeping futures, wake-ups
 //!    └───────────────┬──────────────────────────────────────────┘

@@ -10,7 +10,6 @@ use std::task::Waker;
 
 use foldhash::fast::RandomState;
 
-use crate::classes::GroupOf;
 use crate::clock::Clock;
 use crate::limiter::RateLimiter;
 use crate::sleepers::Attempt;
@@ -21,9 +20,8 @@ use crate::waiters::Ticket;
 use crate::{Item, Merge};
 
 /// The settings of a queue.
-pub(crate) struct Settings<K> {
+pub(crate) struct Settings {
     pub(crate) name: Option<Arc<str>>,
-    pub(crate) group: Option<GroupOf<K>>,
     pub(crate) hasher: RandomState,
     pub(crate) clock: Clock,
     pub(crate) has_hook: bool,
@@ -39,7 +37,7 @@ pub(crate) struct Shared<K, M> {
 }
 
 impl<K, M> Shared<K, M> {
-    pub(crate) fn new(settings: Settings<K>, limiter: Box<dyn RateLimiter>, hook: Option<Hook>) -> Self {
+    pub(crate) fn new(settings: Settings, limiter: Box<dyn RateLimiter>, hook: Option<Hook>) -> Self {
         let state = Mutex::new(State::new(&settings, limiter));
         let Settings { name, hasher, clock, .. } = settings;
         Self { state, name, clock, hasher, hook }

@@ -134,22 +134,6 @@ async fn a_retry_of_a_key_that_was_added_meanwhile_joins_that_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_joins_a_run_at_its_own_priority_takes_no_turn_of_its_group_at_a_lower_one() {
-    let queue: TestQueue = Queue::builder().fair_by(|key: &&str| key.as_bytes()[0]).build();
-    for delay in [ms(0), ms(5)] {
-        let item = running(&queue, "a1");
-        for key in ["c1", "a1"] {
-            queue.add_with(key, Reasons(1), Priority::LOW);
-        }
-        finish(&queue, item, Verdict::After(delay));
-        for key in ["b1", "a2"] {
-            queue.add_with(key, Reasons(1), Priority::LOW);
-        }
-        assert_eq!(drain(&queue), ["a1", "c1", "b1", "a2"]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_retry_of_a_key_that_is_delayed_keeps_the_earlier_deadline() {
     let queue = exponential();
     for (other, wait) in [(3, 3), (9, 5)] {

@@ -5,7 +5,6 @@
 mod base;
 mod batches;
 mod delaying;
-mod fairness;
 mod finish;
 mod foreign_code;
 mod helpers;

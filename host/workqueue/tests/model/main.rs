@@ -16,7 +16,7 @@ use pilothouse_workqueue::{Item, ItemExponentialFailureRateLimiter, Merge, Prior
 use proptest::prelude::*;
 use tokio::time::advance;
 
-use reference::{Model, group};
+use reference::Model;
 
 /// The payload: a set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -151,12 +151,11 @@ fn taken(
     Ok(())
 }
 
-async fn against_the_model(script: Vec<Step>, named: bool, fair: bool) -> Result<(), TestCaseError> {
+async fn against_the_model(script: Vec<Step>, named: bool) -> Result<(), TestCaseError> {
     let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_millis(64));
     let queue = Queue::<Key, Bits>::builder().rate_limiter(limiter);
-    let queue = if named { queue.name("model") } else { queue };
-    let queue = if fair { queue.fair_by(|key| group(*key)).build() } else { queue.build() };
-    let mut model = Model::new(named, fair);
+    let queue = if named { queue.name("model").build() } else { queue.build() };
+    let mut model = Model::new(named);
     let mut items: BTreeMap<Key, Item<Key, Bits>> = BTreeMap::new();
     let mut drains = Vec::new();
     for step in script {
@@ -291,9 +290,8 @@ proptest! {
     fn the_queue_does_what_the_model_does(
         script in prop::collection::vec(step(), 0..300),
         named in any::<bool>(),
-        fair in any::<bool>(),
     ) {
-        on_paused_clock(against_the_model(script, named, fair))?;
+        on_paused_clock(against_the_model(script, named))?;
     }
 }
 
@@ -304,8 +302,7 @@ proptest! {
     fn the_queue_does_what_the_model_does_while_hundreds_of_keys_come_and_go(
         script in prop::collection::vec(burst(), 0..40),
         named in any::<bool>(),
-        fair in any::<bool>(),
     ) {
-        on_paused_clock(against_the_model(script.concat(), named, fair))?;
+        on_paused_clock(against_the_model(script.concat(), named))?;
     }
 }
