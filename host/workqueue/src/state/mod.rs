@@ -168,13 +168,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Takes the next key, if any.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Item<K, M>> {
-        self.take_at(None)
-    }
-
-    /// Takes the next key, if any. `read` is the time, if the caller has read the clock.
-    #[inline(always)]
-    pub(crate) fn take_at(&mut self, read: Option<Nanos>) -> Option<Item<K, M>> {
-        let now = self.catch_up(read);
+        let now = self.catch_up(None);
         let (index, slot) = self.ready.pop(&mut self.slots)?;
         self.processing += 1;
         slot.state = SlotState::Running;

@@ -267,36 +267,6 @@ async fn a_failing_key_that_waits_for_nothing_is_not_held() {
 }
 
 #[test]
-fn next_gives_a_key_back_and_takes_the_next_one() {
-    let queue = exponential();
-    let a = running(&queue, "a");
-    queue.add("b");
-    queue.add("a");
-    let Some(b) = Polled::new(queue.next(a)).ready() else { panic!("b is ready") };
-    assert_eq!(b.key, "b");
-    assert_eq!(Polled::new(queue.next(b)).ready().map(|item| item.key), Some("a"));
-}
-
-#[test]
-fn next_gives_the_key_back_before_it_waits_and_when_it_is_dropped() {
-    let queue = exponential();
-    let mut next = Polled::pending(queue.next(running(&queue, "a")));
-    assert_eq!(queue.stats().processing, 0);
-    queue.add("a");
-    assert_eq!(next.output().map(|item| item.key), Some("a"));
-    drop(queue.next(running(&queue, "b")));
-    assert_eq!(queue.stats().processing, 1, "that of a");
-}
-
-#[test]
-fn next_ends_with_the_queue() {
-    let queue = exponential();
-    let a = running(&queue, "a");
-    queue.shut_down();
-    assert_eq!(Polled::new(queue.next(a)).ready(), None);
-}
-
-#[test]
 fn a_key_that_is_finished_and_due_at_once_calls_no_hook() {
     let rung = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let ring = std::sync::Arc::clone(&rung);

@@ -8,8 +8,7 @@ mod reference;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use pilothouse_workqueue::{Item, ItemExponentialFailureRateLimiter, Merge, Priority, Queue, Verdict};
@@ -45,8 +44,6 @@ enum Step {
     DoneBatch(usize),
     /// With the payload of the next run.
     Finish(usize, u8, Verdict),
-    /// Gives a key back, and takes one.
-    Next(usize),
     /// With the item of another queue.
     DoneForeign(Key),
     Advance(Millis),
@@ -84,7 +81,6 @@ fn step() -> impl Strategy<Value = Step> {
         15 => any::<usize>().prop_map(Step::Done),
         5 => any::<usize>().prop_map(Step::DoneBatch),
         10 => (any::<usize>(), bit(), verdict()).prop_map(|(n, b, v)| Step::Finish(n, b, v)),
-        5 => any::<usize>().prop_map(Step::Next),
         1 => key.clone().prop_map(Step::DoneForeign),
         8 => (0..15_u64).prop_map(Step::Advance),
         2 => key.prop_map(Step::CancelDelayed),
@@ -208,17 +204,6 @@ async fn against_the_model(script: Vec<Step>, named: bool) -> Result<(), TestCas
                     prop_assert_eq!(queue.finish(&mut item, verdict), delay.map(Duration::from_millis));
                     prop_assert!(item.is_finished());
                     queue.done(item);
-                }
-            }
-            Step::Next(which) => {
-                if let Some(item) = model.running(which).and_then(|key| items.remove(&key)) {
-                    model.done(item.key);
-                    let mut next = pin!(queue.next(item));
-                    // One that waits is dropped.
-                    match next.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                        Poll::Ready(item) => taken(item, &mut model, &mut items)?,
-                        Poll::Pending => taken(None, &mut model, &mut items)?,
-                    }
                 }
             }
             Step::DoneForeign(key) => {
