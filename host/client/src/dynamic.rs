@@ -13,8 +13,6 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::list::ObjectList;
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, WatchParams, WriteParams};
-#[cfg(feature = "scale")]
-use crate::scale::ScaleApi;
 use crate::verbs::{self, Deleted};
 use crate::watch::WatchStream;
 
@@ -147,13 +145,6 @@ impl DynamicResource {
     /// As [`Client::delete_collection`].
     pub async fn delete_collection(&self, params: &DeleteParams, of: &ListParams) -> Result<()> {
         self.client.delete_collection(&self.resource, self.namespace.as_deref(), params, of).await
-    }
-
-    /// The scale of these objects.
-    #[cfg(feature = "scale")]
-    #[must_use]
-    pub fn scale(&self) -> ScaleApi {
-        self.client.scale(&self.resource, self.namespace.as_deref())
     }
 
     fn key(&self, name: &str) -> Result<ObjectKey> {

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   typed  dynamic  retry_watcher             other forms of the same verbs
-//!   rest  scale
+//!   rest
 //!   list  watch  discovery  subresources      what a client can ask for
 //!   verbs
 //!   client                                    one call: identity, limits, retries; its response or error
@@ -25,11 +25,9 @@
 //! | feature | holds |
 //! |---|---|
 //! | `typed` | `Api` over `k8s-openapi` types or your own (`Resource`) |
-//! | `scale` | `Client::scale`, and `scale` of the typed and the dynamic client |
 //! | `dynamic` | `Client::dynamic` and `Client::metadata` |
 //! | `rest` | `Client::rest`: requests put together part by part, streams of bytes |
 //! | `discovery-disk` | `CachedDiscovery::on_disk`: discovery in kubectl's cache files |
-//! | `openapi` | `DiscoveryClient::openapi_v2` and `openapi_v3` |
 //! | `full` | all of them |
 
 mod client;
@@ -54,8 +52,6 @@ mod rate_limiter;
 mod rest;
 mod retry;
 mod retry_watcher;
-#[cfg(feature = "scale")]
-mod scale;
 mod subresources;
 mod text;
 mod transport;
@@ -69,8 +65,6 @@ mod watch;
 pub use client::{Client, ServerVersion};
 pub use client_config::{ClientConfig, ConfigOverrides};
 pub use discovery::{CachedDiscovery, DiscoveryClient, MappingError, PartialResource, RestMapper};
-#[cfg(feature = "openapi")]
-pub use discovery::{OpenApiEntry, OpenApiIndex};
 #[cfg(feature = "discovery-disk")]
 pub use documents::DiskCacheOptions;
 pub use documents::{ApiGroup, FailedGroup, GroupVersion, GroupVersionResources, ServerResources};
@@ -90,8 +84,6 @@ pub use rate_limiter::RateLimit;
 pub use rest::{ByteStream, RestClient, RestRequest, RestResponse};
 pub use retry::RetryPolicy;
 pub use retry_watcher::RetryWatcher;
-#[cfg(feature = "scale")]
-pub use scale::{Scale, ScaleApi, ScaleSpec, ScaleStatus};
 pub use subresources::LogParams;
 pub use transport::{HttpService, Middleware, RequestBody, ResponseBody, WriteGate};
 #[cfg(feature = "typed")]

@@ -25,7 +25,6 @@ pilothouse_tests::on_both_servers!(
     kubectl_and_we_read_each_others_files,
     files_are_confirmed_by_etag,
     a_group_whose_server_is_down_is_named,
-    openapi_documents_are_those_of_the_index,
 );
 
 const SHIPS: &str = r#"
@@ -436,28 +435,4 @@ fn a_group_whose_server_is_down_is_named(server: Server) -> Result<()> {
         ensure!(first.stderr.contains("down.example") && first.stdout == ours.stdout, "{}", first.stderr);
     }
     Ok(())
-}
-
-fn openapi_documents_are_those_of_the_index(server: Server) -> Result<()> {
-    let plane = ControlPlane::shared(server)?;
-    let runtime = runtime()?;
-    let discovery = discovery(&runtime, plane)?;
-    runtime.block_on(async {
-        let version = discovery.server_version().await?;
-        ensure!(version.git_version.starts_with("v1.36"), "{version:?}");
-        let index = discovery.openapi_v3().await?;
-        let apps = index.of(&GroupVersion::new("apps", "v1")).context("no apps/v1")?;
-        ensure!(apps.hash.len() >= 16, "{apps:?}");
-        let core = index.of(&GroupVersion::new("", "v1")).context("no v1")?;
-        for (document, may_be_empty) in [
-            (discovery.openapi_v3_document(apps).await?, false),
-            (discovery.openapi_v3_document(core).await?, false),
-            // The development server says nothing in version 2.
-            (discovery.openapi_v2().await?, server == Server::Development),
-        ] {
-            let document: serde_json::Value = serde_json::from_slice(&document)?;
-            ensure!(document["paths"].as_object().is_some_and(|paths| may_be_empty || !paths.is_empty()));
-        }
-        Ok(())
-    })
 }
