@@ -69,7 +69,7 @@ pub use discovery::{CachedDiscovery, DiscoveryClient, MappingError, PartialResou
 pub use documents::DiskCacheOptions;
 pub use documents::{ApiGroup, FailedGroup, GroupVersion, GroupVersionResources, ServerResources};
 #[cfg(feature = "dynamic")]
-pub use dynamic::{DynamicClient, DynamicResource, MetadataClient, MetadataResource};
+pub use dynamic::{DynamicClient, DynamicResource, MetadataClient};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
 pub use identity::{Identity, Impersonation};
 pub use list::{ListSummary, Listed, ObjectList, PAGE_SIZE};
