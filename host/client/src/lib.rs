@@ -10,7 +10,7 @@
 //!   client                                    one call: identity, limits, retries; its response or error
 //!   config                                    kubeconfig or service account: makes all below
 //!   documents  options                        discovery documents: forms, cache, files; what users set
-//!   transport  client_config                  connections: HTTP/2 with pings; requests and watches apart
+//!   transport                                 connections: HTTP/2 with pings; requests and watches apart
 //!   credentials  identity                     headers, certificates that rotate, exec plugins
 //!   url  rate_limiter  warnings  proxy        where, when
 //!   params  retry  observer                   what users set
@@ -31,7 +31,6 @@
 //! | `full` | all of them |
 
 mod client;
-mod client_config;
 mod config;
 mod credentials;
 mod decompress;
@@ -63,7 +62,6 @@ mod warnings;
 mod watch;
 
 pub use client::{Client, ServerVersion};
-pub use client_config::{ClientConfig, ConfigOverrides};
 pub use discovery::{CachedDiscovery, DiscoveryClient, MappingError, PartialResource, RestMapper};
 #[cfg(feature = "discovery-disk")]
 pub use documents::DiskCacheOptions;
@@ -85,7 +83,7 @@ pub use rest::{ByteStream, RestClient, RestRequest, RestResponse};
 pub use retry::RetryPolicy;
 pub use retry_watcher::RetryWatcher;
 pub use subresources::LogParams;
-pub use transport::{HttpService, Middleware, RequestBody, ResponseBody, WriteGate};
+pub use transport::WriteGate;
 #[cfg(feature = "typed")]
 pub use typed::{Api, Resource, TypedList, TypedWatch};
 pub use verbs::Deleted;
