@@ -11,8 +11,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use pilothouse_client::{ApiResource, Client};
 use pilothouse_object::{Gvr, ObjectKey, Projection};
@@ -28,7 +28,6 @@ use crate::shared_informer::{InformerOptions, InformerStatus, SharedInformer};
 use crate::source::client_lister_watcher::ClientListerWatcher;
 use crate::source::lister_watcher::ListerWatcher;
 use crate::source::projected_source::ProjectedSource;
-use crate::sync_progress::{SyncProgress, wait_for};
 
 /// Makes the source of an informer: resource and namespace.
 pub type SourceFn = Arc<dyn Fn(&ApiResource, Option<&str>) -> Arc<dyn ListerWatcher> + Send + Sync>;
@@ -285,17 +284,9 @@ impl SharedInformerFactory {
     /// Waits until every informer that has leases now, and has been started, is synced or has ended; which of them is
     /// synced.
     pub async fn wait_for_cache_sync(&self) -> BTreeMap<InformerId, bool> {
-        self.wait_for_cache_sync_with(Duration::MAX, |_| {}).await
-    }
-
-    /// As [`wait_for_cache_sync`](Self::wait_for_cache_sync), and tells which informers are still missing: at once, with
-    /// each one that is not missing any more, and as often as `every` in between.
-    pub async fn wait_for_cache_sync_with(
-        &self,
-        every: Duration,
-        progress: impl FnMut(&SyncProgress),
-    ) -> BTreeMap<InformerId, bool> {
-        wait_for(self.running(|running| running.started), every, progress).await
+        let informers = self.running(|running| running.started);
+        let waits = informers.into_iter().map(async |(id, of)| (id, of.informer.wait_synced().await));
+        join_all(waits).await.into_iter().collect()
     }
 
     /// Ends all informers and waits for their tasks. For good.

@@ -6,18 +6,17 @@
 //! let funcs = ResourceEventHandlerFuncs::new()
 //!     .on_add(|object, _initial| tracing::info!(key = %object.key(), "added"))
 //!     .on_delete(|key, _last, _unknown| tracing::info!(%key, "deleted"));
-//! let of_web = FilteringResourceEventHandler::by_labels("app=web".parse().unwrap(), funcs);
+//! let of_web = FilteringResourceEventHandler::by(|object| object.label("app").as_deref() == Some("web"), funcs);
 //! # let _: std::sync::Arc<dyn pilothouse_cache::Listener> = std::sync::Arc::new(of_web);
 //! ```
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_object::{FieldSelector, FieldValues, LabelSelector, Object, ObjectKey};
+use pilothouse_object::{FieldValues, Object, ObjectKey};
 use tokio::sync::watch;
 
-use crate::interest::{Interest, Judge};
+use crate::interest::Interest;
 use crate::listener::Listener;
 use crate::notification::{Notification, Verdict};
 
@@ -140,37 +139,6 @@ impl<F: Fn(&Object) -> bool + Send + Sync> EventFilter for F {
     }
 }
 
-/// A filter of selectors, both of which an object must match.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct SelectorFilter {
-    labels: LabelSelector,
-    fields: FieldSelector,
-}
-
-impl EventFilter for SelectorFilter {
-    fn shows(&self, object: &Object) -> bool {
-        self.shows_values(&FieldValues::new(object))
-    }
-
-    fn shows_values(&self, values: &FieldValues<'_>) -> bool {
-        self.labels.matches(values.object()) && self.fields.matches_values(values)
-    }
-
-    fn interest(&self) -> Option<Interest> {
-        Some(Interest::new(self.clone()).with_labels(&self.labels).with_fields(&self.fields))
-    }
-}
-
-impl Judge for SelectorFilter {
-    fn judge(&self, notification: &Notification<'_>) -> Option<Verdict> {
-        self.verdict(notification)
-    }
-
-    fn is_equal(&self, other: &dyn Judge) -> bool {
-        (other as &dyn Any).downcast_ref() == Some(self)
-    }
-}
-
 /// Passes on to a listener what a filter shows. An object that comes into view is an add, one that goes out of it a
 /// deletion (with its last state in view), and what is never in view is not told. A deletion of which only the key is
 /// known is told if the key can be in view: the listener may be told of the deletion of what it never saw.
@@ -189,24 +157,6 @@ impl<F: EventFilter, L: Listener + ?Sized> FilteringResourceEventHandler<F, L> {
 }
 
 impl<L: Listener> FilteringResourceEventHandler<(), L> {
-    /// Passes on what a label selector selects.
-    pub fn by_labels(
-        selector: LabelSelector,
-        listener: L,
-    ) -> FilteringResourceEventHandler<impl EventFilter, L> {
-        let filter = SelectorFilter { labels: selector, fields: FieldSelector::default() };
-        FilteringResourceEventHandler { filter, listener: Arc::new(listener) }
-    }
-
-    /// Passes on what a field selector selects; any field of the object may be named.
-    pub fn by_fields(
-        selector: FieldSelector,
-        listener: L,
-    ) -> FilteringResourceEventHandler<impl EventFilter, L> {
-        let filter = SelectorFilter { labels: LabelSelector::default(), fields: selector };
-        FilteringResourceEventHandler { filter, listener: Arc::new(listener) }
-    }
-
     /// Passes on what a predicate holds of.
     pub fn by(
         predicate: impl Fn(&Object) -> bool + Send + Sync,

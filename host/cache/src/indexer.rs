@@ -127,10 +127,7 @@ impl Indexer {
     pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, CacheError> {
         let store = self.store.load();
         let values = readable(&store, name)?;
-        let of: Vec<Arc<str>> = match store.index(name) {
-            Some(index) => index.function().values(object),
-            None => object.namespace().into_iter().map(Into::into).collect(),
-        };
+        let of = computed(&store, name, object);
         let mut slots: Vec<u32> =
             of.iter().filter_map(|value| values.slots(value)).flat_map(|set| set.iter()).collect();
         slots.sort_unstable();
@@ -158,6 +155,11 @@ impl Indexer {
         let mut values: Vec<_> = readable(&self.store.load(), name)?.names().cloned().collect();
         values.sort_unstable();
         Ok(values)
+    }
+
+    /// The values that `object`, which need not be in the store, has in an index.
+    pub(crate) fn values_of(&self, name: &str, object: &Object) -> Vec<Arc<str>> {
+        computed(&self.store.load(), name, object)
     }
 
     /// The names of all indexes that can be read.
@@ -521,6 +523,14 @@ impl Indexer {
     #[cfg(test)]
     pub(crate) fn check(&self) {
         self.store.load().check();
+    }
+}
+
+/// The values of an object in an index: without such an index, its namespace.
+fn computed(store: &Store, name: &str, object: &Object) -> Vec<Arc<str>> {
+    match store.index(name) {
+        Some(index) => index.function().values(object),
+        None => object.namespace().into_iter().map(Into::into).collect(),
     }
 }
 

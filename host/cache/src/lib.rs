@@ -22,18 +22,20 @@
 //! | `ring/` | the bounded queue of events of one listener |
 //! | `factory`, `factory_informer`, `followers`, `lease` | one informer per kind and scope, as long as it has leases; narrow ones follow a wide one |
 //! | `lister` | typed reads |
-//! | `availability`, `backoff`, `sync`, `sync_progress`, `metrics` | when to ask again; what is synced; figures |
-//! | `satellites/` | client-go's `Controller`, `Fifo`, `Heap`, expiration and mutation caches |
+//! | `availability`, `backoff`, `sync`, `metrics` | when to ask again; what is synced; figures |
+//! | `controller` | client-go's `Controller`: a reflector and a function for its deltas |
+//! | `keyed/` | client-go's `Fifo`, `Heap`, `ExpirationCache`, `UndeltaStore`: one store by key; and its `MutationCache` |
 //!
 //! Objects are immutable by type ([`pilothouse_object::Object`]): everybody shares one, nobody can change it.
 //!
-//! The manager crate uses [`SharedInformerFactory`], [`Ring`] and [`Lister`]; everything else is public for tests, for
+//! The manager crate uses [`SharedInformerFactory`] and [`Ring`]; everything else is public for tests, for
 //! programs that use this crate alone, and for the admin pages.
 
 mod aside;
 mod availability;
 mod backoff;
 mod change;
+mod controller;
 mod delta;
 mod delta_fifo;
 mod distinct_values;
@@ -46,6 +48,7 @@ mod hot_reads;
 mod index_fn;
 mod indexer;
 mod interest;
+mod keyed;
 mod lease;
 mod listener;
 mod lister;
@@ -57,13 +60,11 @@ mod processor;
 mod reflector;
 mod registration;
 mod ring;
-mod satellites;
 mod shared_informer;
 mod snapshot;
 mod source;
 mod store;
 mod sync;
-mod sync_progress;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -73,6 +74,7 @@ mod version;
 pub use availability::{Availability, Permit};
 pub use backoff::Backoff;
 pub use change::Change;
+pub use controller::{Config, Controller, ControllerHandle, ProcessFailure, ProcessFn, new_informer};
 pub use delta::{Delta, DeltaType, Deltas};
 pub use delta_fifo::{DeltaFifo, Work, WorkKind};
 pub use error::CacheError;
@@ -84,6 +86,9 @@ pub use handlers::{EventFilter, FilteringResourceEventHandler, ResourceEventHand
 pub use index_fn::{IndexFn, IndexLimit, IndexLimits, LimitExceeded};
 pub use indexer::{Indexer, NAMESPACE_INDEX};
 pub use interest::{Interest, Judge, Requirement};
+pub use keyed::mutation_cache::MutationCache;
+pub use keyed::queues::{Fifo, Heap};
+pub use keyed::{ExpirationCache, KeyedStore, UndeltaStore};
 pub use lease::InformerLease;
 pub use listener::Listener;
 pub use lister::{Lister, NamespaceLister};
@@ -93,17 +98,8 @@ pub use packing::Compression;
 pub use reflector::{Reflector, ReflectorOptions, ReflectorStatus, Transform, WatchErrorHandler};
 pub use registration::Registration;
 pub use ring::{Batch, Delivery, Event, Ring, RingMetrics, RingOptions};
-pub use satellites::controller::{
-    Config, Controller, ControllerHandle, ProcessFailure, ProcessFn, new_informer,
-};
-pub use satellites::expiration_cache::ExpirationCache;
-pub use satellites::fifo::{Fifo, KeyFn, PopError, ProcessError};
-pub use satellites::heap::Heap;
-pub use satellites::mutation_cache::{MutationCache, MutationCacheOptions};
-pub use satellites::undelta_store::UndeltaStore;
 pub use shared_informer::{InformerOptions, InformerStatus, SharedInformer};
 pub use snapshot::{Cursor, Snapshot};
 pub use source::client_lister_watcher::ClientListerWatcher;
 pub use source::lister_watcher::{EventStream, FnListerWatcher, ItemSink, ListerWatcher};
-pub use sync_progress::{MissingInformer, SyncProgress};
 pub use version::{ResourceVersion, compare_resource_versions};

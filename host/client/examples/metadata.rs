@@ -36,7 +36,7 @@ async fn main() -> Result<()> {
     let bare = listed.items.iter().filter(|item| item.get("/data").is_none()).count();
     let small = listed.items.iter().all(|item| item.bytes().len() < 10_000);
     println!("listed {}, {bare} of them without data; small: {small}", listed.items.len());
-    let one = metadata.get("example-metadata-1").await?;
+    let one = metadata.get("example-metadata-1", None).await?;
     println!("got {}, a {}", one.name(), one.kind());
 
     let watch = WatchParams {

@@ -2,7 +2,7 @@
 //! context.
 //!
 //! ```text
-//! cargo run -p pilothouse-client --features scale,typed --example typed
+//! cargo run -p pilothouse-client --features typed --example typed
 //! ```
 #![allow(clippy::print_stdout, reason = "what an example is for")]
 
@@ -61,8 +61,7 @@ async fn main() -> Result<()> {
         }
     }
 
-    let scale = deployments.scale();
-    let scaled = scale.patch(NAME, Patch::Merge(br#"{"spec": {"replicas": 1}}"#), &written).await?;
+    let scaled = deployments.patch(NAME, Patch::Merge(br#"{"spec": {"replicas": 1}}"#), &written).await?;
     println!("scaled to {:?}", scaled.spec.and_then(|spec| spec.replicas));
 
     deployments.delete(NAME, &DeleteParams::default()).await?;

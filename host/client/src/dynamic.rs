@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use http::Method;
 use pilothouse_object::{Object, ObjectKey};
 use serde::Serialize;
 
@@ -13,8 +14,6 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::list::ObjectList;
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, WatchParams, WriteParams};
-#[cfg(feature = "scale")]
-use crate::scale::ScaleApi;
 use crate::verbs::{self, Deleted};
 use crate::watch::WatchStream;
 
@@ -55,15 +54,17 @@ impl DynamicClient {
     /// The objects of a resource, in all namespaces or in none.
     #[must_use]
     pub fn resource(&self, resource: &ApiResource) -> DynamicResource {
-        DynamicResource { client: self.0.clone(), resource: Arc::new(resource.clone()), namespace: None }
+        let (client, resource) = (self.0.clone(), Arc::new(resource.clone()));
+        DynamicResource { client, resource, namespace: None, metadata_only: false }
     }
 }
 
 impl MetadataClient {
-    /// The metadata of the objects of a resource, in all namespaces or in none.
+    /// The objects of a resource, in all namespaces or in none, of which all that is read is the metadata, as
+    /// `PartialObjectMetadata`.
     #[must_use]
-    pub fn resource(&self, resource: &ApiResource) -> MetadataResource {
-        MetadataResource(self.0.dynamic().resource(resource))
+    pub fn resource(&self, resource: &ApiResource) -> DynamicResource {
+        DynamicResource { metadata_only: true, ..self.0.dynamic().resource(resource) }
     }
 }
 
@@ -73,6 +74,7 @@ pub struct DynamicResource {
     client: Client,
     resource: Arc<ApiResource>,
     namespace: Option<Arc<str>>,
+    metadata_only: bool,
 }
 
 impl DynamicResource {
@@ -87,7 +89,7 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::get`].
     pub async fn get(&self, name: &str, subresource: Option<&str>) -> Result<Object> {
-        self.client.get(&self.resource, &self.key(name)?, subresource).await
+        self.object(self.client.get_call(&self.resource, &self.key(name)?, subresource)?).await
     }
 
     /// Reads a list in pages of `params.limit`, 500 if that is 0. For pages one by one, and objects as they are decoded, there
@@ -96,7 +98,9 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::list_all`].
     pub async fn list_all(&self, params: &ListParams) -> Result<ObjectList> {
-        self.client.list_all(&self.resource, self.namespace.as_deref(), params).await
+        let params =
+            ListParams { metadata_only: self.metadata_only || params.metadata_only, ..params.clone() };
+        self.client.list_all(&self.resource, self.namespace.as_deref(), &params).await
     }
 
     /// Opens a watch.
@@ -104,7 +108,9 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::watch`].
     pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream> {
-        self.client.watch(&self.resource, self.namespace.as_deref(), params).await
+        let params =
+            WatchParams { metadata_only: self.metadata_only || params.metadata_only, ..params.clone() };
+        self.client.watch(&self.resource, self.namespace.as_deref(), &params).await
     }
 
     /// Creates an object from anything that is written as its JSON.
@@ -113,7 +119,7 @@ impl DynamicResource {
     /// As [`Client::create`].
     pub async fn create(&self, object: &impl Serialize, params: &WriteParams) -> Result<Object> {
         let body = verbs::json(object)?;
-        self.client.create(&self.resource, self.namespace.as_deref(), &body, params).await
+        self.object(self.client.create_call(&self.resource, self.namespace.as_deref(), &body, params)?).await
     }
 
     /// Replaces an object, or its subresource.
@@ -122,7 +128,8 @@ impl DynamicResource {
     /// As [`Client::update`].
     pub async fn update(&self, name: &str, object: &impl Serialize, params: &WriteParams) -> Result<Object> {
         let body = verbs::json(object)?;
-        self.client.update(&self.resource, &self.key(name)?, &body, params).await
+        self.object(self.client.write_call(Method::PUT, &self.resource, &self.key(name)?, &body, params)?)
+            .await
     }
 
     /// Patches an object, or its subresource.
@@ -130,7 +137,7 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::patch`].
     pub async fn patch(&self, name: &str, patch: Patch<'_>, params: &WriteParams) -> Result<Object> {
-        self.client.patch(&self.resource, &self.key(name)?, patch, params).await
+        self.object(self.client.patch_call(&self.resource, &self.key(name)?, patch, params)?).await
     }
 
     /// Deletes an object.
@@ -149,80 +156,12 @@ impl DynamicResource {
         self.client.delete_collection(&self.resource, self.namespace.as_deref(), params, of).await
     }
 
-    /// The scale of these objects.
-    #[cfg(feature = "scale")]
-    #[must_use]
-    pub fn scale(&self) -> ScaleApi {
-        self.client.scale(&self.resource, self.namespace.as_deref())
-    }
-
     fn key(&self, name: &str) -> Result<ObjectKey> {
         verbs::key(self.namespace.as_deref(), name)
     }
-}
 
-/// The metadata of the objects of one resource, as `PartialObjectMetadata`; a cheap clone.
-#[derive(Debug, Clone)]
-pub struct MetadataResource(DynamicResource);
-
-impl MetadataResource {
-    /// Those of one namespace.
-    #[must_use]
-    pub fn namespace(self, namespace: &str) -> Self {
-        Self(self.0.namespace(namespace))
-    }
-
-    /// Reads the metadata of an object.
-    ///
-    /// # Errors
-    /// As [`Client::get`].
-    pub async fn get(&self, name: &str) -> Result<Object> {
-        let call = self.0.client.get_call(&self.0.resource, &self.0.key(name)?, None)?;
-        self.object(&call.metadata_only()).await
-    }
-
-    /// Reads a list, see [`DynamicResource::list_all`].
-    ///
-    /// # Errors
-    /// As [`Client::list_all`].
-    pub async fn list_all(&self, params: &ListParams) -> Result<ObjectList> {
-        self.0.list_all(&ListParams { metadata_only: true, ..params.clone() }).await
-    }
-
-    /// Opens a watch.
-    ///
-    /// # Errors
-    /// As [`Client::watch`].
-    pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream> {
-        self.0.watch(&WatchParams { metadata_only: true, ..params.clone() }).await
-    }
-
-    /// Patches an object and gives its metadata.
-    ///
-    /// # Errors
-    /// As [`Client::patch`].
-    pub async fn patch(&self, name: &str, patch: Patch<'_>, params: &WriteParams) -> Result<Object> {
-        let call = self.0.client.patch_call(&self.0.resource, &self.0.key(name)?, patch, params)?;
-        self.object(&call.metadata_only()).await
-    }
-
-    /// Deletes an object.
-    ///
-    /// # Errors
-    /// As [`Client::delete`].
-    pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<Deleted> {
-        self.0.delete(name, params).await
-    }
-
-    /// Deletes all that a list with these parameters would show.
-    ///
-    /// # Errors
-    /// As [`Client::delete_collection`].
-    pub async fn delete_collection(&self, params: &DeleteParams, of: &ListParams) -> Result<()> {
-        self.0.delete_collection(params, of).await
-    }
-
-    async fn object(&self, call: &Call) -> Result<Object> {
-        self.0.client.object(call, &self.0.resource).await
+    async fn object(&self, call: Call) -> Result<Object> {
+        let call = if self.metadata_only { call.metadata_only() } else { call };
+        self.client.object(&call, &self.resource).await
     }
 }

@@ -4,13 +4,13 @@
 //!
 //! ```text
 //!   typed  dynamic  retry_watcher             other forms of the same verbs
-//!   rest  scale
+//!   rest
 //!   list  watch  discovery  subresources      what a client can ask for
 //!   verbs
 //!   client                                    one call: identity, limits, retries; its response or error
 //!   config                                    kubeconfig or service account: makes all below
 //!   documents  options                        discovery documents: forms, cache, files; what users set
-//!   transport  client_config                  connections: HTTP/2 with pings; requests and watches apart
+//!   transport                                 connections: HTTP/2 with pings; requests and watches apart
 //!   credentials  identity                     headers, certificates that rotate, exec plugins
 //!   url  rate_limiter  warnings  proxy        where, when
 //!   params  retry  observer                   what users set
@@ -25,15 +25,12 @@
 //! | feature | holds |
 //! |---|---|
 //! | `typed` | `Api` over `k8s-openapi` types or your own (`Resource`) |
-//! | `scale` | `Client::scale`, and `scale` of the typed and the dynamic client |
 //! | `dynamic` | `Client::dynamic` and `Client::metadata` |
 //! | `rest` | `Client::rest`: requests put together part by part, streams of bytes |
 //! | `discovery-disk` | `CachedDiscovery::on_disk`: discovery in kubectl's cache files |
-//! | `openapi` | `DiscoveryClient::openapi_v2` and `openapi_v3` |
 //! | `full` | all of them |
 
 mod client;
-mod client_config;
 mod config;
 mod credentials;
 mod decompress;
@@ -54,8 +51,6 @@ mod rate_limiter;
 mod rest;
 mod retry;
 mod retry_watcher;
-#[cfg(feature = "scale")]
-mod scale;
 mod subresources;
 mod text;
 mod transport;
@@ -67,15 +62,12 @@ mod warnings;
 mod watch;
 
 pub use client::{Client, ServerVersion};
-pub use client_config::{ClientConfig, ConfigOverrides};
 pub use discovery::{CachedDiscovery, DiscoveryClient, MappingError, PartialResource, RestMapper};
-#[cfg(feature = "openapi")]
-pub use discovery::{OpenApiEntry, OpenApiIndex};
 #[cfg(feature = "discovery-disk")]
 pub use documents::DiskCacheOptions;
 pub use documents::{ApiGroup, FailedGroup, GroupVersion, GroupVersionResources, ServerResources};
 #[cfg(feature = "dynamic")]
-pub use dynamic::{DynamicClient, DynamicResource, MetadataClient, MetadataResource};
+pub use dynamic::{DynamicClient, DynamicResource, MetadataClient};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
 pub use identity::{Identity, Impersonation};
 pub use list::{ListSummary, Listed, ObjectList, PAGE_SIZE};
@@ -90,10 +82,8 @@ pub use rate_limiter::RateLimit;
 pub use rest::{ByteStream, RestClient, RestRequest, RestResponse};
 pub use retry::RetryPolicy;
 pub use retry_watcher::RetryWatcher;
-#[cfg(feature = "scale")]
-pub use scale::{Scale, ScaleApi, ScaleSpec, ScaleStatus};
 pub use subresources::LogParams;
-pub use transport::{HttpService, Middleware, RequestBody, ResponseBody, WriteGate};
+pub use transport::WriteGate;
 #[cfg(feature = "typed")]
 pub use typed::{Api, Resource, TypedList, TypedWatch};
 pub use verbs::Deleted;

@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client_config::{ClientConfig, ConfigOverrides};
 use crate::observer::RequestObserver;
 use crate::rate_limiter::RateLimit;
 use crate::retry::RetryPolicy;
-use crate::transport::Middleware;
 
 /// Options of a client. The fields left alone take the values of [`Default`].
 #[derive(Clone)]
@@ -20,10 +18,6 @@ pub struct ClientOptions {
     pub context: Option<String>,
     /// Address of a server that needs no credentials, as that of `kubectl proxy`; no kubeconfig is read then.
     pub server: Option<String>,
-    /// A server and credentials from memory; no kubeconfig is read then.
-    pub config: Option<ClientConfig>,
-    /// What replaces parts of the kubeconfig.
-    pub overrides: ConfigOverrides,
     /// `User-Agent` of requests.
     pub user_agent: String,
     /// Field manager of writes that name none.
@@ -44,8 +38,6 @@ pub struct ClientOptions {
     /// fifths of the streams that the server allows on the others are in use; servers allow 100 to 250 on each. Calls
     /// beyond wait for a free place within their timeout. At least 1.
     pub max_connections: usize,
-    /// Layers around the transport, or a service in its place.
-    pub middleware: Option<Middleware>,
     /// Is called for each request.
     pub observer: Option<Arc<dyn RequestObserver>>,
 }
@@ -56,8 +48,6 @@ impl Default for ClientOptions {
             kubeconfig: None,
             context: None,
             server: None,
-            config: None,
-            overrides: ConfigOverrides::default(),
             user_agent: concat!("pilothouse/", env!("CARGO_PKG_VERSION")).to_owned(),
             field_manager: "pilothouse".to_owned(),
             connect_timeout: Duration::from_secs(10),
@@ -66,7 +56,6 @@ impl Default for ClientOptions {
             rate_limit: None,
             compress_lists: false,
             max_connections: 16,
-            middleware: None,
             observer: None,
         }
     }
@@ -78,8 +67,6 @@ impl fmt::Debug for ClientOptions {
             .field("kubeconfig", &self.kubeconfig)
             .field("context", &self.context)
             .field("server", &self.server)
-            .field("config", &self.config)
-            .field("overrides", &self.overrides)
             .field("user_agent", &self.user_agent)
             .field("field_manager", &self.field_manager)
             .field("connect_timeout", &self.connect_timeout)

@@ -234,7 +234,7 @@ impl Client {
     }
 
     /// Sends a call and reads its answer as JSON.
-    #[cfg(any(feature = "typed", feature = "scale"))]
+    #[cfg(feature = "typed")]
     pub(crate) async fn fetch_json<T: serde::de::DeserializeOwned>(&self, call: &Call) -> Result<T> {
         let body = self.fetch_ok(call, OBJECT_LIMIT).await?;
         serde_json::from_slice(&body).map_err(|e| unexpected(self.doing(call), &e))
@@ -247,7 +247,7 @@ impl Client {
 }
 
 /// The key of an object from its parts.
-#[cfg(any(feature = "dynamic", feature = "scale", feature = "typed"))]
+#[cfg(any(feature = "dynamic", feature = "typed"))]
 pub(crate) fn key(namespace: Option<&str>, name: &str) -> Result<ObjectKey> {
     ObjectKey::new(namespace, name).map_err(|e| Error::Request(e.to_string()))
 }

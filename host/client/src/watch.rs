@@ -108,7 +108,7 @@ impl WatchStream {
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    return Poll::Ready(Some(Err(failure::of_transport(self.doing.clone(), &*error))));
+                    return Poll::Ready(Some(Err(failure::of_transport(self.doing.clone(), &error))));
                 }
                 Poll::Ready(None) => return Poll::Ready(self.last()),
                 Poll::Pending => {

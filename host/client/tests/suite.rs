@@ -8,7 +8,6 @@ mod faults;
 mod identity;
 mod layers;
 mod list;
-mod memory_config;
 mod policy;
 mod properties;
 mod proxy;

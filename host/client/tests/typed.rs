@@ -1,4 +1,4 @@
-//! Typed, dynamic, metadata and scale clients: what they send, and what becomes of answers. That servers understand it is shown
+//! Typed, dynamic and metadata clients: what they send, and what becomes of answers. That servers understand it is shown
 //! in the workspace's `tests/clients.rs`.
 
 use http::Method;
@@ -265,26 +265,9 @@ async fn the_metadata_client_asks_for_metadata_alone() {
     let server = Server::always(200, partial).await;
     let client = client(&server).await;
     let metadata = client.metadata().resource(&pods()).namespace("x");
-    assert_eq!(metadata.get("a").await.unwrap().name(), "a");
+    assert_eq!(metadata.get("a", None).await.unwrap().name(), "a");
     metadata.patch("a", Patch::Merge(b"{}"), &WriteParams::default()).await.unwrap();
     for seen in server.seen() {
         assert!(seen.header("accept").unwrap().starts_with("application/json;as=PartialObjectMetadata;"));
     }
-}
-
-#[tokio::test]
-async fn a_scale_is_read_and_written_at_its_own_address() {
-    let scale = r#"{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a"},"spec":{"replicas":3},"status":{"replicas":2}}"#;
-    let server = Server::always(200, scale).await;
-    let client = client(&server).await;
-    let scales = Api::<Ship>::namespaced(&client, "x").scale();
-    let got = scales.get("a").await.unwrap();
-    assert_eq!((got.spec.as_ref().unwrap().replicas, got.status.as_ref().unwrap().replicas), (Some(3), 2));
-    scales.update("a", &got, &WriteParams::default()).await.unwrap();
-    scales.patch("a", Patch::Merge(br#"{"spec":{"replicas":1}}"#), &WriteParams::default()).await.unwrap();
-    let methods: Vec<_> = server.seen().iter().map(|seen| seen.method.to_string()).collect();
-    assert_eq!(methods, ["GET", "PUT", "PATCH"]);
-    assert!(
-        server.seen().iter().all(|seen| seen.uri.path() == "/apis/sea.example/v1/namespaces/x/ships/a/scale")
-    );
 }

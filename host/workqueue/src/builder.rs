@@ -2,12 +2,11 @@
 //!
 //! Invariant: the defaults are client-go's. Called by the owner of a queue.
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::classes::GroupOf;
 use crate::clock::Clock;
 use crate::limiter::{RateLimiter, default_controller_rate_limiter};
 use crate::shared::{Settings, Shared};
@@ -18,14 +17,13 @@ use crate::{Merge, Queue};
 #[must_use]
 pub struct QueueBuilder<K, M = ()> {
     name: Option<Arc<str>>,
-    group: Option<GroupOf<K>>,
     limiter: Option<Box<dyn RateLimiter>>,
-    payload: std::marker::PhantomData<fn() -> M>,
+    payload: std::marker::PhantomData<fn(K) -> M>,
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static, M: Merge> QueueBuilder<K, M> {
     pub(crate) fn new() -> Self {
-        Self { name: None, group: None, limiter: None, payload: std::marker::PhantomData }
+        Self { name: None, limiter: None, payload: std::marker::PhantomData }
     }
 
     /// Sets the name for metrics; as in client-go, only a queue with a name measures durations.
@@ -40,16 +38,6 @@ impl<K: Clone + Eq + Hash + Send + 'static, M: Merge> QueueBuilder<K, M> {
         self
     }
 
-    /// Shares the queue fairly between groups of keys, such as namespaces: of the keys of one priority, each group gets
-    /// one handed out in turn, however many another has waiting.
-    ///
-    /// `group` runs under the queue's lock and must not call the queue.
-    pub fn fair_by<G: Hash>(mut self, group: impl Fn(&K) -> G + Send + Sync + 'static) -> Self {
-        let hasher = RandomState::default();
-        self.group = Some(Arc::new(move |key| hasher.hash_one(group(key))));
-        self
-    }
-
     /// Makes the queue.
     #[must_use]
     pub fn build(self) -> Queue<K, M> {
@@ -57,10 +45,9 @@ impl<K: Clone + Eq + Hash + Send + 'static, M: Merge> QueueBuilder<K, M> {
     }
 
     pub(crate) fn make(self, clock: Clock, hook: Option<Hook>) -> Queue<K, M> {
-        let Self { name, group, limiter, .. } = self;
+        let Self { name, limiter, .. } = self;
         let limiter = limiter.unwrap_or_else(|| Box::new(default_controller_rate_limiter()));
-        let settings =
-            Settings { name, group, hasher: RandomState::default(), clock, has_hook: hook.is_some() };
+        let settings = Settings { name, hasher: RandomState::default(), clock, has_hook: hook.is_some() };
         Queue { shared: Arc::new(Shared::new(settings, limiter, hook)) }
     }
 }

@@ -1,16 +1,17 @@
-//! Waiting for the next keys of a queue.
+//! Waiting for the next key of a queue.
 //!
-//! Invariant: keys leave the queue in the very poll that returns them. Called by `Queue::get` and `Queue::get_batch`.
+//! Invariant: a key leaves the queue in the very poll that returns it. Called by `Queue::get`.
 
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::hash::Hash;
-use std::task::Waker;
+use std::pin::pin;
+use std::task::{Poll, ready};
 
 use tokio::task::coop::consume_budget;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::shared::Shared;
-use crate::sleepers::{Attempt, Source, sleep_until_taken};
 use crate::state::State;
 use crate::waiters::Ticket;
 use crate::{Item, Merge};
@@ -30,8 +31,16 @@ fn is_due() -> bool {
     gets.is_multiple_of(PER_UNIT)
 }
 
+/// How an attempt to take a key ended.
+pub(crate) enum Attempt<K, M> {
+    /// With a key taken, or nothing because there will be nothing any more.
+    Over(Option<Item<K, M>>),
+    /// Sleep until notified; the timekeeper until this moment at most.
+    Sleep(Option<Instant>),
+}
+
 /// Waits for the next key; `None` once there will be none.
-pub(crate) async fn one<K, M>(shared: &Shared<K, M>) -> Option<Item<K, M>>
+pub(crate) async fn get<K, M>(shared: &Shared<K, M>) -> Option<Item<K, M>>
 where
     K: Clone + Eq + Hash,
     M: Merge,
@@ -43,96 +52,43 @@ where
     if taken.is_some() {
         return taken;
     }
-    sleep_until_taken(&One(shared)).await
+    sleep_until_taken(shared).await
 }
 
-/// Gives a key back and waits for the next one; `None` once there will be none.
-pub(crate) fn next<K, M>(
-    shared: &Shared<K, M>,
-    item: Item<K, M>,
-) -> impl Future<Output = Option<Item<K, M>>> + use<'_, K, M>
-where
-    K: Clone + Eq + Hash,
-    M: Merge,
-{
-    let mut held = HeldItem { shared, item: Some(item) };
-    async move {
-        if is_due() {
-            consume_budget().await;
-        }
-        let taken = shared.locked(|state| {
-            let now = state.read_for_measures();
-            held.item.iter().for_each(|item| state.done(item, now));
-            state.take_at(now)
-        });
-        // The key ends without the lock.
-        drop(held.item.take());
-        if taken.is_some() {
-            return taken;
-        }
-        sleep_until_taken(&One(shared)).await
-    }
-}
-
-/// A key that is given back when this is dropped.
-struct HeldItem<'a, K: Clone + Eq + Hash, M: Merge> {
-    shared: &'a Shared<K, M>,
-    item: Option<Item<K, M>>,
-}
-
-impl<K: Clone + Eq + Hash, M: Merge> Drop for HeldItem<'_, K, M> {
-    fn drop(&mut self) {
-        if let Some(item) = &self.item {
-            self.shared.locked(|state| state.done(item, None));
-        }
-    }
-}
-
-/// Waits for a key, and takes up to `max` of those that are ready then; none once there will be none.
-pub(crate) async fn batch<K, M>(shared: &Shared<K, M>, max: usize) -> Vec<Item<K, M>>
-where
-    K: Clone + Eq + Hash,
-    M: Merge,
-{
-    if is_due() {
-        consume_budget().await;
-    }
-    sleep_until_taken(&Batch(shared, max.max(1))).await.unwrap_or_default()
-}
-
-struct One<'a, K, M>(&'a Shared<K, M>);
-
-impl<K: Clone + Eq + Hash, M: Merge> Source for One<'_, K, M> {
-    type Taken = Item<K, M>;
-
-    fn attempt(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Attempt<Self::Taken> {
-        self.0.attempt(ticket, waker, |_, first| first)
-    }
-
-    fn give_up(&self, ticket: Ticket) {
-        self.0.locked(|state| state.give_up(ticket));
-    }
-}
-
-struct Batch<'a, K, M>(&'a Shared<K, M>, usize);
-
-impl<K: Clone + Eq + Hash, M: Merge> Source for Batch<'_, K, M> {
-    type Taken = Vec<Item<K, M>>;
-
-    fn attempt(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Attempt<Self::Taken> {
-        self.0.attempt(ticket, waker, |state, first| {
-            let mut items = Vec::with_capacity(self.1.min(state.len() + 1));
-            items.push(first);
-            while items.len() < self.1
-                && let Some(item) = state.take()
-            {
-                items.push(item);
+/// A dropped future loses nothing. A poll without a notice takes what there is, as a worker that does not sleep would: a
+/// sleeper that was notified of it then registers anew.
+async fn sleep_until_taken<K: Clone + Eq + Hash, M: Merge>(shared: &Shared<K, M>) -> Option<Item<K, M>> {
+    let mut sleeper = SleeperGuard { shared, ticket: None };
+    let mut timer = pin!(None::<Sleep>);
+    poll_fn(|cx| {
+        loop {
+            let deadline = match shared.attempt(&mut sleeper.ticket, cx.waker()) {
+                Attempt::Over(taken) => return Poll::Ready(taken),
+                Attempt::Sleep(deadline) => deadline,
+            };
+            if timer.as_ref().as_pin_ref().map(|timer| timer.deadline()) != deadline {
+                timer.set(deadline.map(sleep_until));
             }
-            items
-        })
-    }
+            match timer.as_mut().as_pin_mut() {
+                Some(timer) => ready!(timer.poll(cx)),
+                None => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}
 
-    fn give_up(&self, ticket: Ticket) {
-        One(self.0).give_up(ticket);
+/// Holds the place of one future among the sleepers; when dropped, passes on a notice it has not used and the keeping
+/// of time.
+struct SleeperGuard<'a, K: Clone + Eq + Hash, M: Merge> {
+    shared: &'a Shared<K, M>,
+    ticket: Option<Ticket>,
+}
+
+impl<K: Clone + Eq + Hash, M: Merge> Drop for SleeperGuard<'_, K, M> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.shared.locked(|state| state.give_up(ticket));
+        }
     }
 }

@@ -15,14 +15,13 @@
 //! ```text
 //! chunks     a vector that does not move                    table     slot numbers by hash
 //! slots      one slot per known key, intrusive lists        wheel     deadlines, a timing wheel
-//! classes    ready keys by priority and group               limiter/  how long a failing key waits
+//! classes    ready keys by priority                         limiter/  how long a failing key waits
 //!    └───────────────┬───────────────────────────────────────────────────┘
 //! state/     the rules, under one mutex                     waiters   sleeping futures, wake-ups
 //!    └───────────────┬──────────────────────────────────────────┘
 //! shared     mutex + clock + hasher ── get, drain the two futures
 //! queue      the public handle, made by builder
 //!    └── timekeeper   deadlines of many queues, hooks that start workers
-//! parallelize   numbered pieces of work on a few tasks; independent
 //! ```
 
 mod add_options;
@@ -36,7 +35,6 @@ mod histogram;
 mod item;
 mod limiter;
 mod merge;
-mod parallelize;
 mod priority;
 mod queue;
 mod shared;
@@ -61,7 +59,6 @@ pub use limiter::{
     RateLimiter, WithMaxWait, default_controller_rate_limiter, default_item_based_rate_limiter,
 };
 pub use merge::Merge;
-pub use parallelize::{Parallelized, Pieces, parallelize_until};
 pub use priority::Priority;
 pub use queue::Queue;
 pub use stats::QueueStats;

@@ -4,9 +4,8 @@
 
 /// How urgent a key is: any number, the larger the more so, as in controller-runtime.
 ///
-/// Keys of one priority are handed out first in, first out (or in turns, see
-/// [`QueueBuilder::fair_by`](crate::QueueBuilder::fair_by)). Low priorities never starve: while keys of several
-/// priorities wait, every 17th key handed out is not of the highest, but of the priority whose next key has waited longest.
+/// Keys of one priority are handed out first in, first out. Low priorities never starve: while keys of several priorities
+/// wait, every 17th key handed out is not of the highest, but of the priority whose next key has waited longest.
 ///
 /// A few priorities at a time are expected: an add and a get take time in proportion to how many are in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

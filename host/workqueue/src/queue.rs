@@ -204,13 +204,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// During a drain, keys that are delayed and keys that must run again after their present run are waited for.
     /// The key must be given back with [`done`](Self::done). May be dropped at any time: no key and no wake-up is lost.
     pub async fn get(&self) -> Option<Item<K, M>> {
-        get::one(&self.shared).await
-    }
-
-    /// Waits for a key as [`get`](Self::get) does, and takes up to `max` of those that are ready then, under one lock; none
-    /// if the queue is shutting down and has nothing left to hand out.
-    pub async fn get_batch(&self, max: usize) -> Vec<Item<K, M>> {
-        get::batch(&self.shared, max).await
+        get::get(&self.shared).await
     }
 
     /// Takes a key if one is ready.
@@ -248,12 +242,6 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
             return None;
         }
         self.shared.locked(|state| state.finish(item, verdict, ended))
-    }
-
-    /// Gives a key back as [`done`](Self::done) does and takes the next one as [`get`](Self::get) does: under one lock if a
-    /// key is ready. A future that is dropped before it is polled gives the key back, and takes none.
-    pub fn next(&self, item: Item<K, M>) -> impl Future<Output = Option<Item<K, M>>> + use<'_, K, M> {
-        get::next(&self.shared, item)
     }
 
     /// Gives keys back as [`done`](Self::done) does, 64 under one lock.

@@ -10,20 +10,18 @@ use std::task::Waker;
 
 use foldhash::fast::RandomState;
 
-use crate::classes::GroupOf;
+use crate::Merge;
 use crate::clock::Clock;
+use crate::get::Attempt;
 use crate::limiter::RateLimiter;
-use crate::sleepers::Attempt;
 use crate::state::State;
 use crate::sync::{Mutex, MutexGuard};
 use crate::timekeeper::Hook;
 use crate::waiters::Ticket;
-use crate::{Item, Merge};
 
 /// The settings of a queue.
-pub(crate) struct Settings<K> {
+pub(crate) struct Settings {
     pub(crate) name: Option<Arc<str>>,
-    pub(crate) group: Option<GroupOf<K>>,
     pub(crate) hasher: RandomState,
     pub(crate) clock: Clock,
     pub(crate) has_hook: bool,
@@ -39,7 +37,7 @@ pub(crate) struct Shared<K, M> {
 }
 
 impl<K, M> Shared<K, M> {
-    pub(crate) fn new(settings: Settings<K>, limiter: Box<dyn RateLimiter>, hook: Option<Hook>) -> Self {
+    pub(crate) fn new(settings: Settings, limiter: Box<dyn RateLimiter>, hook: Option<Hook>) -> Self {
         let state = Mutex::new(State::new(&settings, limiter));
         let Settings { name, hasher, clock, .. } = settings;
         Self { state, name, clock, hasher, hook }
@@ -108,13 +106,8 @@ impl<K: Clone + Eq + Hash, M: Merge> Shared<K, M> {
         }
     }
 
-    /// Takes a key and passes it with the state to `taken`; without a key, registers the waiting future.
-    pub(crate) fn attempt<T>(
-        &self,
-        ticket: &mut Option<Ticket>,
-        waker: &Waker,
-        taken: impl FnOnce(&mut State<K, M>, Item<K, M>) -> T,
-    ) -> Attempt<T> {
+    /// Takes a key and ends the registration of `ticket`; without a key, registers `waker` with it.
+    pub(crate) fn attempt(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Attempt<K, M> {
         self.locked(|state| {
             let mut item = state.take();
             if item.is_none() && !state.is_closed() && state.has_deadline() {
@@ -125,11 +118,10 @@ impl<K: Clone + Eq + Hash, M: Merge> Shared<K, M> {
                 let deadline = state.enrol(ticket, waker);
                 return Attempt::Sleep(deadline.map(|at| self.clock.instant(at)));
             }
-            let over = item.map(|item| taken(state, item));
             if let Some(ticket) = ticket.take() {
                 state.leave(ticket);
             }
-            Attempt::Over(over)
+            Attempt::Over(item)
         })
     }
 }

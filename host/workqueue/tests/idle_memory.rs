@@ -132,25 +132,6 @@ async fn a_queue_with_a_name_holds_two_kibibytes_after_a_burst() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fair_queue_gives_back_what_its_groups_needed() {
-    let keys = keys(50_000);
-    let held = Held::start();
-    // A group for each key, and all of them in two priorities: raised out of one, served from the other.
-    let queue: Queue<Arc<str>> = Queue::builder().fair_by(|key: &Arc<str>| key.to_string()).build();
-    for priority in [Priority::LOW, Priority::NORMAL] {
-        queue.add_batch(keys.iter().map(|key| (Arc::clone(key), (), priority)));
-    }
-    assert_eq!(queue.len(), keys.len());
-    let last: Vec<_> = std::iter::from_fn(|| queue.try_get()).take(keys.len() - 1).collect();
-    queue.done_batch(last);
-    rest(&queue).await;
-    held.assert_below(8 * 1024, "a fair queue with one group left of many");
-    serve(&queue);
-    rest(&queue).await;
-    held.assert_below(2048, "a fair queue that was full");
-}
-
-#[tokio::test(start_paused = true)]
 async fn priorities_that_were_used_once_are_not_kept() {
     let keys = keys(10_000);
     let held = Held::start();

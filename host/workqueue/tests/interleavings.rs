@@ -105,18 +105,18 @@ fn no_key_is_with_two_workers_and_no_add_is_lost() {
     });
 }
 
-/// Takes keys until there will be none, each as the one before is given back; a key is run twice for its first add.
+/// Takes keys until there will be none; a key is run twice for its first add.
 async fn work_fused(queue: Queue<usize>, ledgers: Arc<[Ledger; 2]>) {
     let mut next = queue.get().await;
     while let Some(mut item) = next {
         let ledger = &ledgers[item.key];
         ledger.run().await;
-        next = if ledger.runs.load(Ordering::SeqCst) == 1 {
+        if ledger.runs.load(Ordering::SeqCst) == 1 {
             queue.finish(&mut item, Verdict::After(Duration::ZERO));
-            queue.get().await
         } else {
-            queue.next(item).await
-        };
+            queue.done(item);
+        }
+        next = queue.get().await;
     }
 }
 
@@ -312,11 +312,9 @@ fn batches_share_the_keys_and_leave_nobody_asleep() {
             let (queue, ledgers) = (queue.clone(), Arc::clone(&ledgers));
             spawn(async move {
                 loop {
-                    let items: Vec<Item<usize>> = queue.get_batch(max).await;
-                    if items.is_empty() {
-                        break;
-                    }
-                    assert!(items.len() <= max);
+                    let Some(first) = queue.get().await else { break };
+                    let more = std::iter::from_fn(|| queue.try_get()).take(max - 1);
+                    let items: Vec<Item<usize>> = std::iter::once(first).chain(more).collect();
                     for item in &items {
                         ledgers[item.key].run().await;
                     }

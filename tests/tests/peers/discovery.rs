@@ -3,13 +3,10 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use pilothouse_client::{
-    CachedDiscovery, Client, ClientOptions, DiscoveryClient, DiskCacheOptions, GroupVersion, MappingError,
-    ObservedRequest, RequestObserver, RestMapper,
+    CachedDiscovery, Client, ClientOptions, DiscoveryClient, GroupVersion, MappingError, RestMapper,
 };
 use pilothouse_devserver::{Fault, FaultRule};
 use pilothouse_testkit::poll::SOON;
@@ -23,9 +20,7 @@ pilothouse_tests::on_both_servers!(
     names_mean_what_they_mean_to_kubectl,
     what_comes_is_found_and_what_goes_is_not,
     kubectl_and_we_read_each_others_files,
-    files_are_confirmed_by_etag,
     a_group_whose_server_is_down_is_named,
-    openapi_documents_are_those_of_the_index,
 );
 
 const SHIPS: &str = r#"
@@ -285,7 +280,6 @@ fn kubectl_and_we_read_each_others_files(server: Server) -> Result<()> {
         }
         let mut names: Vec<String> =
             names.iter().filter_map(|n| Some(n.strip_prefix(cache).ok()?.display().to_string())).collect();
-        names.retain(|name| !name.ends_with("pilothouse-etags.json"));
         names.sort();
         names
     };
@@ -318,71 +312,6 @@ fn kubectl_and_we_read_each_others_files(server: Server) -> Result<()> {
     same(&ours(&plane, of_kubectl.path(), true)?, &written)?;
     same(&theirs(&plane, of_us.path(), true)?, &written).context("kubectl on our files")?;
     same(&ours(&plane, of_us.path(), true)?, &written).context("our own files")
-}
-
-/// Status codes of all answers.
-#[derive(Default)]
-struct Codes(std::sync::Mutex<Vec<Option<u16>>>);
-
-impl RequestObserver for Codes {
-    fn request(&self, request: &ObservedRequest<'_>) {
-        self.0.lock().unwrap().push(request.code);
-    }
-}
-
-fn files_are_confirmed_by_etag(server: Server) -> Result<()> {
-    let plane = ControlPlane::start(Options::on(server))?;
-    let (runtime, cache) = (runtime()?, tempfile::tempdir()?);
-    let options =
-        DiskCacheOptions { cache_dir: Some(cache.path().to_owned()), ..DiskCacheOptions::default() };
-    let process = || -> Result<(Vec<Option<u16>>, usize)> {
-        let codes = Arc::new(Codes::default());
-        let observer: Arc<dyn RequestObserver> = codes.clone();
-        let client = ClientOptions {
-            kubeconfig: Some(plane.kubeconfig().to_owned()),
-            observer: Some(observer),
-            ..ClientOptions::default()
-        };
-        let all = runtime.block_on(async {
-            let live = Client::new(client).await?.discovery();
-            anyhow::Ok(CachedDiscovery::on_disk(live, &options).groups_and_resources().await?)
-        })?;
-        let codes = codes.0.lock().unwrap().clone();
-        Ok((codes, all.iter().count()))
-    };
-    let (codes, count) = process()?;
-    ensure!(codes == [Some(200); 2] && count > 40, "{codes:?}, {count}");
-    ensure!(process()? == (Vec::new(), count));
-    let groups = walk(cache.path(), "servergroups.json")?;
-    let list = groups.with_file_name("apps").join("v1/serverresources.json");
-    let old = SystemTime::now() - options.ttl;
-    // What a server has just been started with may still come.
-    let count = poll::until("the server to confirm the files", SOON, || -> Result<_> {
-        for file in [&groups, &list] {
-            std::fs::File::options().write(true).open(file)?.set_modified(old)?;
-        }
-        let (codes, count) = process()?;
-        ensure!(codes == [Some(304); 2], "{codes:?}");
-        Ok(Some(count))
-    })?;
-    ensure!(list.metadata()?.modified()? > old + Duration::from_secs(1));
-    ensure!(process()? == (Vec::new(), count));
-    Ok(())
-}
-
-fn walk(folder: &Path, name: &str) -> Result<std::path::PathBuf> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir()
-            && let Ok(found) = walk(&path, name)
-        {
-            return Ok(found);
-        }
-        if path.ends_with(name) {
-            return Ok(path);
-        }
-    }
-    bail!("no {name} in {}", folder.display())
 }
 
 fn a_group_whose_server_is_down_is_named(server: Server) -> Result<()> {
@@ -436,28 +365,4 @@ fn a_group_whose_server_is_down_is_named(server: Server) -> Result<()> {
         ensure!(first.stderr.contains("down.example") && first.stdout == ours.stdout, "{}", first.stderr);
     }
     Ok(())
-}
-
-fn openapi_documents_are_those_of_the_index(server: Server) -> Result<()> {
-    let plane = ControlPlane::shared(server)?;
-    let runtime = runtime()?;
-    let discovery = discovery(&runtime, plane)?;
-    runtime.block_on(async {
-        let version = discovery.server_version().await?;
-        ensure!(version.git_version.starts_with("v1.36"), "{version:?}");
-        let index = discovery.openapi_v3().await?;
-        let apps = index.of(&GroupVersion::new("apps", "v1")).context("no apps/v1")?;
-        ensure!(apps.hash.len() >= 16, "{apps:?}");
-        let core = index.of(&GroupVersion::new("", "v1")).context("no v1")?;
-        for (document, may_be_empty) in [
-            (discovery.openapi_v3_document(apps).await?, false),
-            (discovery.openapi_v3_document(core).await?, false),
-            // The development server says nothing in version 2.
-            (discovery.openapi_v2().await?, server == Server::Development),
-        ] {
-            let document: serde_json::Value = serde_json::from_slice(&document)?;
-            ensure!(document["paths"].as_object().is_some_and(|paths| may_be_empty || !paths.is_empty()));
-        }
-        Ok(())
-    })
 }

@@ -8,9 +8,11 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
-use crate::handlers::FilteringResourceEventHandler;
+use crate::handlers::{EventFilter, FilteringResourceEventHandler};
 use crate::indexer::Indexer;
+use crate::interest::{Interest, Judge};
 use crate::listener::Listener;
+use crate::notification::{Notification, Verdict};
 use crate::testing::{Recorder, config_map, config_maps, object};
 
 #[test]
@@ -123,6 +125,30 @@ impl Listener for Successor {
     }
 }
 
+/// Shows objects with the label `app=web`.
+#[derive(Clone, PartialEq)]
+struct Web;
+
+impl EventFilter for Web {
+    fn shows(&self, object: &Object) -> bool {
+        object.label("app").as_deref() == Some("web")
+    }
+
+    fn interest(&self) -> Option<Interest> {
+        Some(Interest::new(Self).with_labels(&"app=web".parse().unwrap()))
+    }
+}
+
+impl Judge for Web {
+    fn judge(&self, notification: &Notification<'_>) -> Option<Verdict> {
+        self.verdict(notification)
+    }
+
+    fn is_equal(&self, other: &dyn Judge) -> bool {
+        (other as &dyn std::any::Any).downcast_ref() == Some(self)
+    }
+}
+
 /// An object that the filter of [`join_behind_filter`] shows.
 fn web(key: &str, version: &str) -> Object {
     let labels = json!({"metadata": {"labels": {"app": "web"}}});
@@ -132,9 +158,8 @@ fn web(key: &str, version: &str) -> Object {
 /// Adds a listener behind a filter, and gives it its initial objects. Returns what it is called for.
 fn join_behind_filter(processor: &mut Processor, id: u64) -> Arc<parking_lot::Mutex<Vec<String>>> {
     let calls = Arc::<parking_lot::Mutex<Vec<String>>>::default();
-    let selector = "app=web".parse().unwrap();
-    let listener =
-        Arc::new(FilteringResourceEventHandler::by_labels(selector, Successor(Arc::clone(&calls))));
+    let successor = Arc::new(Successor(Arc::clone(&calls)));
+    let listener = Arc::new(FilteringResourceEventHandler::new(Web, successor));
     let (delivered, _) = watch::channel(false);
     let snapshot = Indexer::new(true).snapshot();
     processor.add(NewMember { id, listener, resync: None, delivered }, &snapshot);

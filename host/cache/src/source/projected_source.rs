@@ -8,7 +8,6 @@
 //!   generation, and the factory then asks the informer for a list.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
@@ -31,8 +30,6 @@ pub(crate) struct ProjectedSource {
     field_selector: String,
     wanted: Mutex<Wanted>,
     listed: watch::Sender<u64>,
-    /// Items that came in the list under way, or in the last one.
-    items: AtomicUsize,
 }
 
 /// The fields that the users of an informer asked for.
@@ -58,7 +55,6 @@ impl ProjectedSource {
             field_selector: name.map(|name| format!("metadata.name={name}")).unwrap_or_default(),
             wanted: Mutex::new(wanted),
             listed: watch::Sender::new(0),
-            items: AtomicUsize::new(0),
         })
     }
 
@@ -96,11 +92,6 @@ impl ProjectedSource {
         self.listed.send_replace(generation);
     }
 
-    /// Items that came in the list under way, or in the last one.
-    pub(crate) fn items(&self) -> usize {
-        self.items.load(Relaxed)
-    }
-
     fn cut(&self, object: Object, projection: &Projection) -> Object {
         if object.kind() == "PartialObjectMetadata" && object.api_version().starts_with("meta.k8s.io/") {
             // The kind is the resource's, however it was asked for: owners, keys and users go by it.
@@ -131,7 +122,6 @@ impl ListerWatcher for Arc<ProjectedSource> {
                 let mut wanted = self.wanted.lock();
                 if begins_list && !checks {
                     wanted.listing = wanted.generation;
-                    self.items.store(0, Relaxed);
                 }
                 wanted.projection.clone()
             };
@@ -140,10 +130,7 @@ impl ListerWatcher for Arc<ProjectedSource> {
                 field_selector: both(&params.field_selector, &self.field_selector),
                 ..params.clone()
             };
-            let mut keep = |object: Object| {
-                self.items.fetch_add(usize::from(!checks), Relaxed);
-                item(self.cut(object, &projection));
-            };
+            let mut keep = |object: Object| item(self.cut(object, &projection));
             self.server.list(&params, &mut keep).await
         })
     }
@@ -169,7 +156,6 @@ impl ListerWatcher for Arc<ProjectedSource> {
             if !params.send_initial_events {
                 return Ok(events.boxed());
             }
-            self.items.store(0, Relaxed);
             let source = Arc::clone(self);
             let noted = unfold((events, false), move |(mut events, complete)| {
                 let source = Arc::clone(&source);
@@ -180,9 +166,6 @@ impl ListerWatcher for Arc<ProjectedSource> {
                     }
                     let event = events.next().await?;
                     let complete = matches!(event, Ok(WatchEvent::Bookmark { initial_events_end: true, .. }));
-                    if matches!(event, Ok(WatchEvent::Added(_))) {
-                        source.items.fetch_add(1, Relaxed);
-                    }
                     Some((event, (events, complete)))
                 }
             });

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pilothouse_client::{ApiResource, Client, ClientOptions, DeleteParams, Error, WriteParams};
+use pilothouse_client::{ApiResource, Client, ClientOptions, DeleteParams, WriteParams};
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_object::{Gvk, Projection};
 use serde_json::json;
 use tokio::time::sleep;
 
 use super::{server, soon};
-use crate::testing::{FakeControllerSource, Recorder, config_maps, errors};
+use crate::testing::{FakeControllerSource, Recorder, config_maps};
 use crate::{
     CacheError, FactoryOptions, InformerId, InformerLease, InformerOptions, ListOptions,
     SharedInformerFactory, Start,
@@ -355,35 +355,6 @@ async fn tweaked_list_options_are_in_each_list_and_watch_of_the_resources_they_a
         }
     }
     server.shutdown().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_for_sync_tells_which_informers_are_missing_and_why() {
-    let server = server();
-    for n in 0..3 {
-        server.create(&format!("a/{n}"), json!({}));
-    }
-    server.set_pages_from_zero(true);
-    server.script_lists([None, Some(errors::forbidden()), Some(errors::forbidden())]);
-    let mut options = FactoryOptions::default();
-    options.informer.reflector.page_size = 2;
-    let factory = with(&server, options);
-    let _one = factory.informer(&config_maps(), Some("a"));
-    let _other = factory.informer(&config_maps(), Some("b"));
-    type Missing = (InformerId, usize, bool);
-    let mut told: Vec<(usize, Vec<Missing>)> = Vec::new();
-    let outcome = factory.wait_for_cache_sync_with(Duration::from_millis(500), |progress| {
-        let missing = progress.missing.iter();
-        let missing = missing
-            .map(|m| (m.id.clone(), m.objects, m.last_error.as_ref().is_some_and(Error::is_forbidden)));
-        told.push((progress.synced, missing.collect()));
-    });
-    let outcome = soon(outcome).await;
-    assert_eq!(outcome, BTreeMap::from([(id(Some("a")), true), (id(Some("b")), true)]));
-    assert_eq!(told[0], (0, vec![(id(Some("a")), 0, false), (id(Some("b")), 0, false)]));
-    // The first page of the one had come, then both were refused.
-    assert!(told.contains(&(0, vec![(id(Some("a")), 2, true), (id(Some("b")), 0, true)])), "{told:?}");
-    assert_eq!(told.last(), Some(&(2, vec![])));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod handover;
 mod indexer;
 mod invariants;
 mod joining;
+mod keyed;
 mod listeners;
 mod lister;
 mod long_life;
@@ -21,7 +22,6 @@ mod reflector_objects;
 mod reflector_watch;
 mod reflector_watch_list;
 mod resync;
-mod satellites;
 mod shared_informer;
 mod snapshots;
 

@@ -81,7 +81,7 @@ impl Client {
         };
         let mut body = response.into_body();
         while let Some(frame) = timeout(limit, body.frame()).await.map_err(late)? {
-            let frame = frame.map_err(|e| failure::of_transport(self.doing(call), &*e))?;
+            let frame = frame.map_err(|e| failure::of_transport(self.doing(call), &e))?;
             if let Ok(data) = frame.into_data() {
                 pieces.push(&data, &mut *take).map_err(stopped)?;
                 // Without this, other tasks would wait while pieces arrive faster than they are decoded.
@@ -116,7 +116,7 @@ impl Client {
         }
         let mut collected = Collected::default();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|e| failure::of_transport(self.doing(call), &*e))?;
+            let frame = frame.map_err(|e| failure::of_transport(self.doing(call), &e))?;
             let Ok(data) = frame.into_data() else { continue };
             if collected.len() + data.len() > limit {
                 return Err(too_large());

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use http::{Request, Response, Uri};
+use http::Uri;
 use tokio::runtime::Handle;
-use tower::{BoxError, ServiceExt as _};
 
 use crate::config;
 use crate::credentials::{Authorizer, Tls};
@@ -15,9 +14,7 @@ use crate::identity::RequestIdentity;
 use crate::observer::RequestObserver;
 use crate::options::ClientOptions;
 use crate::rate_limiter::RateLimiter;
-use crate::transport::{
-    Connector, HttpService, Middleware, RequestBody, ResponseBody, SendOptions, Transport, system_resolver,
-};
+use crate::transport::{Connector, Transport, system_resolver};
 use crate::warnings::Warnings;
 
 /// What the clients of all identities share.
@@ -30,11 +27,10 @@ pub(crate) struct ClientCore {
     pub(crate) runtime: Handle,
     pub(super) authorizer: Authorizer,
     pub(super) tls: Arc<Tls>,
-    pub(super) connections: Arc<Connections>,
+    pub(super) connections: Arc<Transport>,
     pub(super) connector: Connector,
     pub(super) server: Uri,
     pub(super) max_connections: usize,
-    pub(super) middleware: Option<Middleware>,
     pub(super) observer: Option<Arc<dyn RequestObserver>>,
     /// The host's own identity.
     pub(crate) own: Arc<RequestIdentity>,
@@ -68,8 +64,7 @@ impl ClientCore {
             loaded.proxy,
             options.connect_timeout,
         );
-        let connections =
-            Connections::new(&connector, &server, options.max_connections, options.middleware.as_ref());
+        let connections = Arc::new(Transport::new(&connector, &server, options.max_connections));
         Ok(Self {
             base: loaded.base,
             host: loaded.host,
@@ -81,7 +76,6 @@ impl ClientCore {
             connector,
             server,
             max_connections: options.max_connections,
-            middleware: options.middleware,
             observer: options.observer,
             own: Arc::new(own),
             discovery: Arc::new(DocumentCache::shared()),
@@ -90,46 +84,10 @@ impl ClientCore {
             compress_lists: options.compress_lists,
         })
     }
-}
 
-/// The connections that the calls of a client go over, under the middleware.
-pub(crate) enum Connections {
-    Plain(Transport),
-    Wrapped(HttpService),
-}
-
-impl Connections {
-    fn new(
-        connector: &Connector,
-        server: &Uri,
-        max_connections: usize,
-        middleware: Option<&Middleware>,
-    ) -> Arc<Self> {
-        let transport = Transport::new(connector, server, max_connections);
-        Arc::new(match middleware {
-            None => Self::Plain(transport),
-            Some(middleware) => Self::Wrapped(middleware.around(Arc::new(transport))),
-        })
-    }
-
-    /// Sends a request and gives the head of its response.
-    pub(super) async fn send(
-        &self,
-        mut request: Request<RequestBody>,
-        options: SendOptions,
-    ) -> std::result::Result<Response<ResponseBody>, BoxError> {
-        request.extensions_mut().insert(options);
-        match self {
-            Self::Plain(transport) => Ok(transport.send(request).await?),
-            Self::Wrapped(service) => service.clone().oneshot(request).await,
-        }
-    }
-}
-
-impl ClientCore {
     /// Connections that no other client uses, on a runtime.
-    pub(super) fn connections_on(&self, runtime: &Handle) -> Arc<Connections> {
+    pub(super) fn connections_on(&self, runtime: &Handle) -> Arc<Transport> {
         let connector = self.connector.on(runtime);
-        Connections::new(&connector, &self.server, self.max_connections, self.middleware.as_ref())
+        Arc::new(Transport::new(&connector, &self.server, self.max_connections))
     }
 }

@@ -33,12 +33,12 @@ use crate::identity::Identity;
 use crate::identity::RequestIdentity;
 use crate::options::ClientOptions;
 use crate::retry::RetryPolicy;
-use crate::transport::WriteGate;
+use crate::transport::{Transport, WriteGate};
 use crate::url::Target;
 
 pub(crate) use self::body::{FullResponse, OBJECT_LIMIT};
 pub(crate) use self::call::Call;
-use self::core::{ClientCore, Connections};
+use self::core::ClientCore;
 
 /// A client of one API server under one identity; a cheap clone.
 #[derive(Clone)]
@@ -48,7 +48,7 @@ pub struct Client {
     /// under another one.
     pub(crate) identity: Result<Arc<RequestIdentity>>,
     /// Where its calls go.
-    connections: Arc<Connections>,
+    connections: Arc<Transport>,
     write_gate: Option<WriteGate>,
     pub(crate) policy: Policy,
 }

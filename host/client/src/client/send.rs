@@ -170,7 +170,7 @@ impl Client {
         let mut observed =
             Observed { client: self, method: &call.method, watch, began: Instant::now(), code: None };
         let sent = self.connections.send(request, SendOptions { watch, until }).await;
-        let response = sent.map_err(|error| failure::of_transport(self.doing(call), &*error))?;
+        let response = sent.map_err(|error| failure::of_transport(self.doing(call), &error))?;
         observed.code = Some(response.status().as_u16());
         self.core.warnings.log(response.headers(), observed.user_agent(), &self.core.host);
         if response.status() == StatusCode::UNAUTHORIZED {

@@ -54,37 +54,23 @@ pub(crate) async fn load(options: &ClientOptions) -> Result<Loaded> {
         (environment, chosen)
     })
     .await?;
-    let mut chosen = chosen?;
-    let overrides = &options.overrides;
-    chosen.namespace = overrides.namespace.clone().or(chosen.namespace);
-    let loaded = prepare::prepare(chosen, &environment.proxies, options.observer.clone()).await?;
-    Ok(Loaded { impersonate: overrides.impersonate.clone().or(loaded.impersonate), ..loaded })
+    prepare::prepare(chosen?, &environment.proxies, options.observer.clone()).await
 }
 
 fn chosen(options: &ClientOptions, environment: &Environment) -> Result<Chosen> {
-    let overrides = &options.overrides;
-    let kubeconfig = options.kubeconfig.is_some() || options.context.is_some();
-    let by_name = overrides.cluster.is_some() || overrides.user.is_some();
-    match (&options.server, &options.config) {
-        (None, None) => {}
-        (Some(server), None) if !kubeconfig && !by_name => return Ok(Chosen::server(server)),
-        (None, Some(config)) if !kubeconfig && !by_name => return Ok(Chosen::memory(config)),
-        _ => {
-            let message = "name one of a server address, a configuration in memory, and a kubeconfig with its context, \
-                           cluster and user";
+    if let Some(server) = &options.server {
+        if options.kubeconfig.is_some() || options.context.is_some() {
+            let message = "name one of a server address, and a kubeconfig with its context";
             return Err(Error::Config(message.to_owned()));
         }
+        return Ok(Chosen::server(server));
     }
     let context = options.context.as_deref().filter(|name| !name.is_empty());
     match find(options.kubeconfig.as_deref(), environment)? {
-        Some((source, kubeconfig)) => choose(&source, kubeconfig, options.context.as_deref(), overrides),
+        Some((source, kubeconfig)) => choose(&source, kubeconfig, options.context.as_deref()),
         None if let Some(name) = context => Err(Error::Config(format!(
             "no context {name:?}: there is no kubeconfig; name one with --kubeconfig"
         ))),
-        None if by_name => {
-            let message = "the overrides name a cluster or a user, and there is no kubeconfig";
-            Err(Error::Config(message.to_owned()))
-        }
         None => {
             let (host, port) = environment.service.as_ref().map_or(("", ""), |(host, port)| (host, port));
             in_cluster(Path::new(in_cluster::FOLDER), host, port)

@@ -2,8 +2,7 @@
 //! built on it.
 //!
 //! Documents are cached one by one: a call for one group version costs one small request, one for everything costs two.
-//! Where there is a disk cache both aggregated documents are fetched, by their `ETag`, since what they say goes to disk for
-//! all processes.
+//! Where there is a disk cache both aggregated documents are fetched, since what they say goes to disk for all processes.
 
 use std::sync::Arc;
 #[cfg(feature = "discovery-disk")]
@@ -71,7 +70,7 @@ impl CachedDiscovery {
     }
 
     /// A cache in memory and in files that kubectl shares. A folder that cannot be read or written is no error: the
-    /// server is asked then. Files older than the options' TTL are fetched again, by `ETag` where the server has one.
+    /// server is asked then. Files older than the options' TTL are fetched again.
     #[cfg(feature = "discovery-disk")]
     #[must_use]
     pub fn on_disk(live: DiscoveryClient, options: &DiskCacheOptions) -> Self {
@@ -124,7 +123,7 @@ impl CachedDiscovery {
         }
     }
 
-    /// Lets nothing be used that is cached now, here or in the files. What the server confirms by `ETag` may be.
+    /// Lets nothing be used that is cached now, here or in the files. In memory, what the server confirms by `ETag` may be.
     pub fn invalidate(&self) {
         self.cache.invalidate();
     }
@@ -195,11 +194,9 @@ impl CachedDiscovery {
 
     async fn ask_for_root(&self, documents: &Documents) -> Result<Root> {
         let old = documents.last_root();
+        // In full where what they say goes to files.
         #[cfg(feature = "discovery-disk")]
-        let old = match &documents.files {
-            Some(files) => files.load().await,
-            None => old,
-        };
+        let old = old.filter(|_| documents.files.is_none());
         let etag = |part: fn(&Root) -> &Arc<RootPart>| part(old.as_ref()?).etag.as_deref();
         let (core, named) = futures_util::join!(
             self.live.part(RootPath::Core, etag(|root| &root.core)),
@@ -207,9 +204,12 @@ impl CachedDiscovery {
         );
         let (core, named) = (core?, named?);
         #[cfg(feature = "discovery-disk")]
-        let (core, named) = match &documents.files {
-            Some(files) => files.save(old.as_ref(), core, named).await?,
-            None => (core, named),
+        let (core, named) = match (&documents.files, core, named) {
+            (Some(files), Some(core), Some(named)) => {
+                let (core, named) = files.save(core, named).await?;
+                (Some(core), Some(named))
+            }
+            (_, core, named) => (core, named),
         };
         let part = |new: Option<RootResponse>, of: fn(&Root) -> &Arc<RootPart>| match (new, &old) {
             (Some(response), _) => Arc::new(response.into()),

@@ -5,7 +5,7 @@
 //!       │
 //!   CachedDiscovery       which documents to fetch when; `documents` caches them, in memory and in files
 //!       │
-//!   DiscoveryClient       asks the server: aggregated documents first; OpenAPI; version
+//!   DiscoveryClient       asks the server: aggregated documents first; version
 //! ```
 //!
 //! The clients of all identities share one cache in memory, filled under the host's own identity, which
@@ -15,8 +15,6 @@ mod cached;
 mod live;
 mod mapper;
 mod mapping_error;
-#[cfg(feature = "openapi")]
-mod openapi;
 mod partial;
 
 use pilothouse_object::Gvk;
@@ -29,8 +27,6 @@ pub use cached::CachedDiscovery;
 pub use live::DiscoveryClient;
 pub use mapper::RestMapper;
 pub use mapping_error::MappingError;
-#[cfg(feature = "openapi")]
-pub use openapi::{OpenApiEntry, OpenApiIndex};
 pub use partial::PartialResource;
 
 impl Client {

@@ -66,21 +66,14 @@ impl DocumentFiles {
         Some(Fetched { value: Ok(stored.value.fold(place).into()), checked })
     }
 
-    /// What the files hold, to be confirmed by `ETag`.
-    pub(crate) async fn load(&self) -> Option<Root> {
-        self.blocking(DiskStore::load).await.ok()?
-    }
-
     /// Writes both documents, and gives them back.
     pub(crate) async fn save(
         &self,
-        old: Option<&Root>,
-        core: Option<RootResponse>,
-        named: Option<RootResponse>,
-    ) -> Result<(Option<RootResponse>, Option<RootResponse>)> {
-        let old = old.cloned();
+        core: RootResponse,
+        named: RootResponse,
+    ) -> Result<(RootResponse, RootResponse)> {
         let save = move |disk: &DiskStore| {
-            disk.save(old.as_ref(), core.as_ref(), named.as_ref());
+            disk.save(&core, &named);
             (core, named)
         };
         self.blocking(save).await

@@ -97,7 +97,7 @@ impl ByteStream {
                 }
                 Some(Err(error)) => {
                     self.over = true;
-                    return Poll::Ready(Some(Err(failure::of_transport(self.doing.clone(), &*error))));
+                    return Poll::Ready(Some(Err(failure::of_transport(self.doing.clone(), &error))));
                 }
                 None => self.over = true,
             }

@@ -1,4 +1,4 @@
-//! [`Transport`]: the connections to one API server; [`HttpService`]: the same as a tower service, under middleware.
+//! [`Transport`]: the connections to one API server.
 //!
 //! ```text
 //!                    ┌ requests ── pool ── HTTP/2 connections, or HTTP/1.1 ── connect
@@ -20,7 +20,6 @@ mod connect;
 mod connection;
 mod pool;
 mod runtime;
-mod service;
 #[cfg(test)]
 mod tests;
 mod write_gate;
@@ -33,11 +32,10 @@ use http::{Request, Response, Uri};
 use http_body_util::Full;
 use tokio::time::Instant;
 
-pub use body::ResponseBody;
+pub(crate) use body::ResponseBody;
 pub(crate) use connect::{Connector, system_resolver};
 use pool::Pool;
 pub(crate) use pool::SendError;
-pub use service::{HttpService, Middleware, RequestBody};
 pub use write_gate::WriteGate;
 
 /// As client-go: a connection without a byte for 30 s is asked, and dropped after 15 s without an answer.
@@ -51,7 +49,7 @@ const WATCH_WINDOW: u32 = 1 << 20;
 /// Unread bytes of a response. Responses are read at once; large lists over a slow line need the room.
 const REQUEST_WINDOW: u32 = 8 << 20;
 
-/// How a request is sent; carried as an extension of the request, so that middleware need not know it.
+/// How a request is sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SendOptions {
     /// Whether it goes over the connections of watches.
@@ -87,6 +85,7 @@ impl Transport {
     pub(crate) async fn send(
         &self,
         request: Request<Full<Bytes>>,
+        options: SendOptions,
     ) -> Result<Response<ResponseBody>, SendError> {
         let rotation = self.connector.rotations();
         // Rotations are counted: of several requests that see a new number one retires the pools.
@@ -94,7 +93,6 @@ impl Transport {
             self.requests.retire();
             self.watches.retire();
         }
-        let options = request.extensions().get::<SendOptions>().copied().unwrap_or_default();
         let pool = if options.watch { &self.watches } else { &self.requests };
         let mut repeated = 0;
         loop {

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tower::service_fn;
 use tower::util::BoxCloneSyncService;
 
-use super::{Connector, Transport};
+use super::{Connector, SendOptions, Transport};
 use crate::credentials::Tls;
 
 /// Answers each connection once with this text, and closes it.
@@ -56,7 +56,15 @@ async fn a_name_is_resolved_again_for_each_connection() {
     let transport = Transport::new(&connector, &server, 1);
     let ask = async || {
         let request = Request::get(server.clone()).body(Full::<Bytes>::default()).unwrap();
-        transport.send(request).await.unwrap().into_body().collect().await.unwrap().to_bytes()
+        transport
+            .send(request, SendOptions::default())
+            .await
+            .unwrap()
+            .into_body()
+            .collect()
+            .await
+            .unwrap()
+            .to_bytes()
     };
     assert_eq!(ask().await, "first");
     *address.lock() = after;

@@ -16,8 +16,6 @@ use crate::client::Client;
 use crate::client::{Call, failure::unexpected};
 use crate::error::Result;
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, WatchParams, WriteParams};
-#[cfg(feature = "scale")]
-use crate::scale::ScaleApi;
 use crate::verbs::{self, Deleted};
 
 /// The verbs on objects of type `K`; a cheap clone.
@@ -227,13 +225,6 @@ impl<K: Resource> Api<K> {
         let body = verbs::json(body)?;
         self.send(&self.client.write_call(Method::POST, &self.resource, &self.key(name)?, &body, &params)?)
             .await
-    }
-
-    /// The scale of these objects.
-    #[cfg(feature = "scale")]
-    #[must_use]
-    pub fn scale(&self) -> ScaleApi {
-        self.client.scale(&self.resource, self.namespace.as_deref())
     }
 
     fn key(&self, name: &str) -> Result<ObjectKey> {

@@ -198,32 +198,3 @@ async fn what_go_writes_as_null_is_empty_and_beta_documents_are_read() {
     assert_eq!(all.resources[0].group_version, GroupVersion::new("a.example", "v1"));
     assert_eq!(all.iter().next().unwrap().singular, "thing", "guessed, where the server does not say");
 }
-
-#[tokio::test]
-async fn openapi_documents_are_found_by_group_version() {
-    let server = Server::start(|seen| match seen.path() {
-        "/openapi/v2" => Reply::json(r#"{"swagger":"2.0"}"#),
-        "/openapi/v3" => Reply::json(
-            r#"{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=AB12"},
-                "apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1?x=1&hash=CD34"},
-                "version":{"serverRelativeURL":"/openapi/v3/version"},
-                "apis/evil/v1":{"serverRelativeURL":"//elsewhere.example/v1"}}}"#,
-        ),
-        path if path.starts_with("/openapi/v3/") => Reply::json(format!(r#"{{"of":"{path}"}}"#)),
-        _ => Reply::json(r#"{"major":"1","minor":"36","gitVersion":"v1.36.3"}"#),
-    })
-    .await;
-    let discovery = client(&server).await.discovery();
-    assert_eq!(discovery.openapi_v2().await.unwrap(), r#"{"swagger":"2.0"}"#);
-    let index = discovery.openapi_v3().await.unwrap();
-    assert_eq!(index.documents["api/v1"].hash, "AB12");
-    assert_eq!(index.of(&GroupVersion::new("apps", "v1")).unwrap().hash, "CD34");
-    assert_eq!(index.documents["version"].hash, "");
-    let of = |group: &str| index.of(&GroupVersion::new(group, "v1"));
-    let apps = discovery.openapi_v3_document(of("apps").unwrap()).await.unwrap();
-    assert_eq!(apps, r#"{"of":"/openapi/v3/apis/apps/v1?x=1&hash=CD34"}"#);
-    assert_eq!(of("batch"), None);
-    let error = discovery.openapi_v3_document(of("evil").unwrap()).await.unwrap_err();
-    assert!(matches!(error, Error::Request(_)), "{error:?}");
-    assert_eq!(discovery.server_version().await.unwrap().minor, "36");
-}

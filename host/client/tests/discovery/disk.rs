@@ -80,7 +80,6 @@ async fn files_are_what_kubectl_writes() {
             "apps/v1/serverresources.json",
             "events.k8s.io/v1/serverresources.json",
             "metrics.example/v1beta1/serverresources.json",
-            "pilothouse-etags.json",
             "scaling.example/v1/serverresources.json",
             "scaling.example/v2/serverresources.json",
             "servergroups.json",
@@ -123,11 +122,10 @@ async fn another_process_reads_the_files_and_asks_nobody() {
     assert_eq!(count(&second).await, 9);
     assert!(second.fresh());
     assert_eq!(server.seen().len(), 4);
-    assert!(server.seen()[2..].iter().all(|seen| seen.header("if-none-match").is_some()));
 }
 
 #[tokio::test]
-async fn old_files_are_confirmed_by_etag_and_young_again() {
+async fn old_files_are_fetched_again_and_young_then() {
     let (folder, server) = (Folder::new(), Surface::new(Aggregated::Both).start().await);
     count(&folder.process(&server).await).await;
     folder.age(&server, TTL);
@@ -137,8 +135,6 @@ async fn old_files_are_confirmed_by_etag_and_young_again() {
     assert_eq!(count(&second).await, 9);
     assert!(second.fresh());
     assert_eq!(server.seen().len(), 4);
-    let tags: Vec<_> = server.seen()[2..].iter().map(|seen| seen.header("if-none-match").is_some()).collect();
-    assert_eq!(tags, [true, true]);
     assert_eq!(fs::read(folder.of(&server).join("servergroups.json")).unwrap(), before);
     // The files count again for who comes next.
     assert_eq!(count(&folder.process(&server).await).await, 9);
@@ -171,28 +167,7 @@ async fn a_call_uses_what_it_has_fetched_however_short_the_ttl() {
 }
 
 #[tokio::test]
-async fn files_that_another_has_replaced_are_not_confirmed() {
-    let (folder, server) = (Folder::new(), Surface::new(Aggregated::Both).start().await);
-    count(&folder.process(&server).await).await;
-    // As an old kubectl could have.
-    let path = folder.of(&server).join("apps/v1/serverresources.json");
-    let mut list = json_of(&path);
-    list["resources"][0]["name"] = "olds".into();
-    fs::write(&path, list.to_string()).unwrap();
-    folder.age(&server, TTL);
-    let second = folder.process(&server).await;
-    assert_eq!(second.resources("apps", "v1").await.unwrap()[0].plural, "deployments");
-    let tagged = |path: &str| {
-        let seen = server.seen();
-        seen.iter().rev().find(|seen| seen.path() == path).unwrap().header("if-none-match").is_some()
-    };
-    assert!(tagged("/api"), "nobody has touched the core group's");
-    assert!(!tagged("/apis"));
-    assert_eq!(json_of(&path)["resources"][0]["name"], "deployments");
-}
-
-#[tokio::test]
-async fn what_changed_is_written_and_what_is_gone_is_removed() {
+async fn what_changed_is_written_and_what_is_gone_is_not_found() {
     let surface = Surface::new(Aggregated::Both);
     let (folder, server) = (Folder::new(), surface.start().await);
     count(&folder.process(&server).await).await;
@@ -202,7 +177,6 @@ async fn what_changed_is_written_and_what_is_gone_is_removed() {
     let second = folder.process(&server).await;
     assert_eq!(count(&second).await, 9);
     let root = folder.of(&server);
-    assert!(!root.join("apps/v1/serverresources.json").exists());
     assert_eq!(json_of(&root.join("sea.example/v1/serverresources.json"))["resources"][0]["name"], "ships");
     let third = folder.process(&server).await;
     assert!(third.resources("apps", "v1").await.unwrap_err().is_not_found());
@@ -300,7 +274,7 @@ async fn names_of_a_server_do_not_lead_out_of_the_folder() {
     let (folder, server) = (Folder::new(), surface.start().await);
     count(&folder.process(&server).await).await;
     let names: Vec<PathBuf> = folder.files(&server);
-    assert_eq!(names.len(), 8, "{names:?}");
+    assert_eq!(names.len(), 7, "{names:?}");
     let entries: Vec<_> = fs::read_dir(folder.0.path()).unwrap().flatten().map(|e| e.file_name()).collect();
     assert_eq!(entries, ["discovery"]);
     assert!(!Path::new("/tmp/pilothouse-escaped").exists());
@@ -318,12 +292,10 @@ async fn a_group_that_was_down_is_asked_by_who_reads_the_files() {
     let all = second.groups_and_resources().await.unwrap();
     assert_eq!((all.iter().count(), all.failed.len()), (8, 1));
     assert_eq!(all.failed[0].group_version.to_string(), "metrics.example/v1beta1");
-    // The ETag of a document with a group that is down is as good as any.
     folder.age(&server, TTL);
     let third = folder.process(&server).await;
     let all = third.groups_and_resources().await.unwrap();
     assert_eq!((all.iter().count(), all.failed.len()), (8, 1));
-    assert!(server.seen().last().unwrap().header("if-none-match").is_some());
     surface.down("metrics.example", false);
     assert_eq!(third.resources("metrics.example", "v1beta1").await.unwrap().len(), 1);
 }
@@ -392,7 +364,7 @@ async fn processes_that_write_at_once_never_show_half_a_file() {
     writers.join_all().await;
     stop.store(true, Ordering::Relaxed);
     assert!(reader.join().unwrap() > 0);
-    // Whatever the last ones left, it is sorted out by the ETags.
+    // Whatever the last ones left, it is sorted out once the files are old.
     folder.age(&server, TTL);
     let all = folder.process(&server).await.groups_and_resources().await.unwrap();
     let live = client(&server).await.discovery().groups_and_resources().await.unwrap();

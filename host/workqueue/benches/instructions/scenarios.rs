@@ -3,8 +3,7 @@
 //! Invariant: what a scenario does besides its operations is the same for any number of them, so that it falls out of
 //! the difference of two counts. Called by `main`.
 
-use std::future::ready;
-use std::hint::black_box;
+use std::iter;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -12,9 +11,8 @@ use std::time::Duration;
 
 use pilothouse_workqueue::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, Queue, RateLimiter,
-    Verdict, parallelize_until,
+    Verdict,
 };
-use tokio_util::sync::CancellationToken;
 
 type Key = Arc<str>;
 
@@ -36,7 +34,6 @@ pub(crate) struct Scenario {
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "add, try_get, done: one key", operations: 10_000, run: add_get_done },
     Scenario { name: "add, get, done: one key", operations: 10_000, run: add_await_done },
-    Scenario { name: "add, next: two keys", operations: 10_000, run: add_next },
     Scenario { name: "add, try_get, done: one key, metrics on", operations: 10_000, run: add_get_done_named },
     Scenario {
         name: "add, try_get, finish with a retry, cancel_delayed",
@@ -44,7 +41,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         run: fail_and_finish,
     },
     Scenario { name: "add, try_get, finish: one key", operations: 10_000, run: add_get_finish },
-    Scenario { name: "add_batch, get_batch, done_batch: of 50, a key", operations: 10_000, run: batches },
+    Scenario { name: "add_batch, try_get, done_batch: of 50, a key", operations: 10_000, run: batches },
     Scenario { name: "add: a key that waits (merge)", operations: 10_000, run: merge },
     Scenario { name: "add_with: a higher priority", operations: RAISED / 2, run: raise },
     Scenario { name: "add_after, cancel_delayed", operations: 10_000, run: delay_and_cancel },
@@ -55,7 +52,6 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         run: fill_and_drain,
     },
     Scenario { name: "add_after, come due, try_get, done", operations: 10 * DUE, run: come_due },
-    Scenario { name: "parallelize_until: a piece", operations: 20_000, run: pieces },
 ];
 
 /// Keys that `raise` has at hand: 2N.
@@ -136,31 +132,14 @@ fn fail_and_finish(operations: usize) {
     }
 }
 
-/// Each key is added while the other one is with the worker.
-fn add_next(operations: usize) {
-    let (queue, keys) = (Queue::<Key>::new(), keys(2));
-    let mut context = Context::from_waker(Waker::noop());
-    queue.add(Arc::clone(&keys[1]));
-    let mut item = queue.try_get();
-    for key in keys.iter().cycle().take(operations) {
-        queue.add(Arc::clone(key));
-        let before = item.take().expect("just taken");
-        let Poll::Ready(next) = pin!(queue.next(before)).poll(&mut context) else { panic!("just added") };
-        item = next;
-    }
-}
-
 /// Keys of a batch.
 const BATCH: usize = 50;
 
 fn batches(operations: usize) {
     let (queue, keys) = (Queue::<Key>::new(), keys(BATCH));
-    let mut context = Context::from_waker(Waker::noop());
     for _ in 0..operations / BATCH {
         queue.add_batch(keys.iter().map(|key| (Arc::clone(key), (), Priority::NORMAL)));
-        let Poll::Ready(items) = pin!(queue.get_batch(BATCH)).poll(&mut context) else {
-            panic!("just added")
-        };
+        let items: Vec<_> = iter::from_fn(|| queue.try_get()).collect();
         queue.done_batch(items);
     }
 }
@@ -241,14 +220,4 @@ fn come_due(operations: usize) {
         }
         assert_eq!(queue.len_delayed(), 0);
     });
-}
-
-fn pieces(operations: usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let work = |piece| {
-        black_box(piece);
-        ready(())
-    };
-    let result = runtime.block_on(parallelize_until(&CancellationToken::new(), 4, operations, work));
-    assert_eq!(result.finished, operations);
 }

@@ -49,22 +49,9 @@ pub(crate) fn forget_and_done(queue: &Queue, mut item: Item) {
     queue.finish(&mut item, Verdict::Done);
 }
 
-/// Gives a key back, if there is one, and waits for the next.
-pub(crate) async fn next(queue: &Queue, item: Option<Item>) -> Option<Item> {
-    match item {
-        Some(item) => queue.next(item).await,
-        None => queue.get().await,
-    }
-}
-
 /// Adds keys that come together.
 pub(crate) fn add_batch(queue: &Queue, keys: &[Key]) {
     queue.add_batch(keys.iter().map(|key| (Arc::clone(key), (), NORMAL)));
-}
-
-/// Waits for a key and takes it and what else is there, `most` in all.
-pub(crate) async fn get_batch(queue: &Queue, most: usize) -> Vec<Item> {
-    queue.get_batch(most).await
 }
 
 /// Gives keys back together.

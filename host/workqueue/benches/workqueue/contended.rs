@@ -6,10 +6,10 @@ use std::thread;
 use pilothouse_bench::{Aim, Report};
 use tokio::task::{JoinSet, coop::consume_budget};
 
-use crate::api::{Key, Queue, done, done_batch, get_batch, keys, next};
+use crate::api::{Key, Queue, done, keys};
 use crate::contenders::{
-    BATCHES, CLIENT_GO, CLIENT_GO_GOGC, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, Contender, FUSED, NAMED, PLAIN,
-    PRIORITY, THREADS, Table, quotient,
+    CLIENT_GO, CLIENT_GO_GOGC, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, Contender, NAMED, PLAIN, PRIORITY,
+    THREADS, Table, quotient,
 };
 use crate::measure::{Figures, HANDS, Variant, multi, on, single, timed};
 
@@ -23,13 +23,13 @@ const SHARE: usize = KEYS / HANDS;
 pub(crate) fn measure(variant: Variant) -> anyhow::Result<Figures> {
     let keys = keys(KEYS);
     if variant.threads {
-        return timed(KEYS, || threads(&keys, &(variant.open)(), variant));
+        return timed(KEYS, || threads(&keys, &(variant.open)()));
     }
     let runtime = multi()?;
-    timed(KEYS, || on(&runtime, tasks(Arc::clone(&keys), (variant.open)(), variant)))
+    timed(KEYS, || on(&runtime, tasks(Arc::clone(&keys), (variant.open)())))
 }
 
-async fn tasks(keys: Arc<[Key]>, queue: Queue, variant: Variant) {
+async fn tasks(keys: Arc<[Key]>, queue: Queue) {
     let mut all = JoinSet::new();
     for hand in 0..HANDS {
         let (keys, producer, consumer) = (Arc::clone(&keys), queue.clone(), queue.clone());
@@ -40,38 +40,25 @@ async fn tasks(keys: Arc<[Key]>, queue: Queue, variant: Variant) {
                 consume_budget().await;
             }
         });
-        all.spawn(async move { consume(&consumer, variant).await });
+        all.spawn(async move { consume(&consumer).await });
     }
     all.join_all().await;
 }
 
-async fn consume(queue: &Queue, variant: Variant) {
-    let mut left = SHARE;
-    let mut item = None;
-    while left > 0 {
-        if variant.fused {
-            item = next(queue, item).await;
-            left -= 1;
-        } else if variant.batch == 1 {
-            if let Some(item) = queue.get().await {
-                done(queue, item);
-            }
-            left -= 1;
-        } else {
-            let items = get_batch(queue, variant.batch.min(left)).await;
-            left -= items.len();
-            done_batch(queue, items);
+async fn consume(queue: &Queue) {
+    for _ in 0..SHARE {
+        if let Some(item) = queue.get().await {
+            done(queue, item);
         }
     }
-    done_batch(queue, item);
 }
 
-fn threads(keys: &[Key], queue: &Queue, variant: Variant) -> anyhow::Result<()> {
+fn threads(keys: &[Key], queue: &Queue) -> anyhow::Result<()> {
     thread::scope(|scope| {
         let consumers: Vec<_> = (0..HANDS)
             .map(|_| {
                 scope.spawn(|| {
-                    single()?.block_on(consume(queue, variant));
+                    single()?.block_on(consume(queue));
                     anyhow::Ok(())
                 })
             })
@@ -89,19 +76,17 @@ fn threads(keys: &[Key], queue: &Queue, variant: Variant) -> anyhow::Result<()> 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let what = format!("{HANDS} producers, {HANDS} consumers");
     let units = [("ns/key", "ns"), ("CPU ns/key", "cpu_ns")];
-    let mut table = Table::race(report, "contended", RUNS, &[PLAIN, FUSED, CLIENT_GO, PRIORITY])?;
+    let mut table = Table::race(report, "contended", RUNS, &[PLAIN, CLIENT_GO, PRIORITY])?;
     for figure in units {
         table.row(&what, figure, PLAIN, &[CLIENT_GO], Aim::Ratio(8.0))?;
-        table.row(&format!("{what}, by next"), figure, FUSED, &[CLIENT_GO], Aim::Ratio(8.0))?;
         table.row(&format!("{what}, beside priority queue"), figure, PLAIN, &[PRIORITY], Aim::Ratio(30.0))?;
     }
     processors(&mut table, &what, &[PLAIN, CLIENT_GO, PRIORITY])?;
-    let ours = [NAMED, BATCHES, THREADS];
+    let ours = [NAMED, THREADS];
     let peers = [CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, CLIENT_GO_GOGC];
     let mut table = Table::race(report, "contended", FEW_RUNS, &[&ours[..], &peers].concat())?;
     for figure in units {
         table.row(&format!("{what}, metrics on"), figure, NAMED, &[CLIENT_GO_METRICS], Aim::Ratio(8.0))?;
-        table.row(&format!("{what}, in batches"), figure, BATCHES, &[CLIENT_GO], Aim::Shown)?;
         let others = [CLIENT_GO, CLIENT_GO_STRINGS, CLIENT_GO_GOGC];
         table.row(
             &format!("{what}, a thread each, beside all settings"),

@@ -30,9 +30,9 @@ const fn peer(name: &'static str, queue: &'static str) -> Contender {
 pub(crate) const PLAIN: Contender = ours("plain");
 /// Ours with metrics.
 pub(crate) const NAMED: Contender = ours("named");
-/// Ours, with keys taken in batches.
+/// Ours, with keys added and given back in batches.
 pub(crate) const BATCHES: Contender = ours("batches");
-/// Ours, with the calls that do several things under one lock.
+/// Ours, with the call that does several things under one lock.
 pub(crate) const FUSED: Contender = ours("fused");
 /// Ours, with a thread for each producer and consumer instead of a task.
 pub(crate) const THREADS: Contender = ours("threads");

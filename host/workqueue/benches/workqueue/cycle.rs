@@ -5,10 +5,9 @@ use std::time::Instant;
 
 use pilothouse_bench::{Aim, Report};
 
-use crate::api::{PRIORITIES, add_batch, done, done_batch, get_batch, keys, next};
+use crate::api::{PRIORITIES, add_batch, done, done_batch, keys};
 use crate::contenders::{
-    BATCHES, CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, FUSED, NAMED, PLAIN, PRIORITY,
-    PRIORITY_METRICS, Table,
+    BATCHES, CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, NAMED, PLAIN, PRIORITY, PRIORITY_METRICS, Table,
 };
 use crate::measure::{CYCLES, Figures, KEYS_IN_TURN, Variant, figures, per, single};
 
@@ -22,17 +21,13 @@ pub(crate) fn cycle(variant: Variant) -> anyhow::Result<Figures> {
     let runtime = single()?;
     let (waited, ranked) = runtime.block_on(async {
         let began = Instant::now();
-        let mut item = None;
         for n in 0..CYCLES {
             queue.add(Arc::clone(&keys[n % KEYS_IN_TURN]));
-            if variant.fused {
-                item = next(&queue, item).await;
-            } else if let Some(item) = queue.get().await {
+            if let Some(item) = queue.get().await {
                 done(&queue, item);
             }
         }
         let waited = per(began.elapsed(), CYCLES);
-        done_batch(&queue, item);
         let began = Instant::now();
         for n in 0..CYCLES {
             queue.add_with(Arc::clone(&keys[n % KEYS_IN_TURN]), (), PRIORITIES[n % PRIORITIES.len()]);
@@ -59,14 +54,9 @@ pub(crate) fn bursts(variant: Variant) -> anyhow::Result<Figures> {
     let spent = single()?.block_on(async {
         let began = Instant::now();
         for burst in keys.chunks_exact(BURST).cycle().take(CYCLES / BURST) {
-            if variant.batch > 1 {
+            if variant.batches {
                 add_batch(&queue, burst);
-                let mut left = BURST;
-                while left > 0 {
-                    let items = get_batch(&queue, variant.batch).await;
-                    left -= items.len();
-                    done_batch(&queue, items);
-                }
+                done_batch(&queue, std::iter::from_fn(|| queue.try_get()));
                 continue;
             }
             burst.iter().for_each(|key| queue.add(Arc::clone(key)));
@@ -102,13 +92,11 @@ pub(crate) fn priorities(variant: Variant) -> anyhow::Result<Figures> {
 }
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
-    let all =
-        [PLAIN, FUSED, NAMED, CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, PRIORITY, PRIORITY_METRICS];
+    let all = [PLAIN, NAMED, CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, PRIORITY, PRIORITY_METRICS];
     let mut table = Table::race(report, "cycle", RUNS, &all)?;
     let (unit, plain) = ("ns/cycle", "add, get, done on one thread");
     let ns = (unit, "ns");
     table.row(plain, ns, PLAIN, &[CLIENT_GO], Aim::Ratio(4.0))?;
-    table.row("add, next on one thread", ns, FUSED, &[CLIENT_GO], Aim::Ratio(4.0))?;
     table.row(&format!("{plain}, beside string keys"), ns, PLAIN, &[CLIENT_GO_STRINGS], Aim::Shown)?;
     table.row(&format!("{plain}, metrics on"), ns, NAMED, &[CLIENT_GO_METRICS], Aim::Ratio(4.0))?;
     table.row(&format!("{plain}, beside priority queue"), ns, PLAIN, &[PRIORITY], Aim::Ratio(30.0))?;
@@ -122,7 +110,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let what = format!("bursts of {BURST} on one thread");
     table.row(&what, ns, PLAIN, &[CLIENT_GO], Aim::Ratio(4.0))?;
     table.row(
-        &format!("{what}, by add_batch, get_batch and done_batch"),
+        &format!("{what}, by add_batch, try_get and done_batch"),
         ns,
         BATCHES,
         &[CLIENT_GO, PRIORITY],

@@ -26,8 +26,6 @@ pub(crate) const MILLION: usize = 1_000_000;
 const ROUNDS: usize = 5;
 /// Producers, and consumers.
 pub(crate) const HANDS: usize = 4;
-/// Keys of a batch at most.
-pub(crate) const BATCH: usize = 64;
 
 /// What a run has found, by name.
 pub(crate) type Figures = BTreeMap<String, f64>;
@@ -36,11 +34,11 @@ pub(crate) type Figures = BTreeMap<String, f64>;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Variant {
     pub(crate) open: fn() -> Queue,
-    /// Keys taken at once.
-    pub(crate) batch: usize,
+    /// Keys are added and given back in batches.
+    pub(crate) batches: bool,
     /// With threads instead of tasks.
     pub(crate) threads: bool,
-    /// With `next` and `finish` instead of `done`, `get` and `forget`.
+    /// With `finish` instead of `done` and `forget`.
     pub(crate) fused: bool,
     /// Many queues have hooks that start a worker for a key, instead of a task each.
     pub(crate) hooks: bool,
@@ -48,11 +46,11 @@ pub(crate) struct Variant {
 
 impl Variant {
     fn parse(queue: &str) -> anyhow::Result<Self> {
-        let plain = Self { open: unnamed, batch: 1, threads: false, fused: false, hooks: false };
+        let plain = Self { open: unnamed, batches: false, threads: false, fused: false, hooks: false };
         Ok(match queue {
             "plain" => plain,
             "named" => Self { open: named, ..plain },
-            "batches" => Self { batch: BATCH, ..plain },
+            "batches" => Self { batches: true, ..plain },
             "threads" => Self { threads: true, ..plain },
             "fused" => Self { fused: true, ..plain },
             "hooks" => Self { hooks: true, ..plain },

@@ -56,7 +56,7 @@ pub(crate) struct Add<K, M> {
 #[repr(C)]
 pub(crate) struct State<K, M> {
     slots: Slots<K, M>,
-    ready: Classes<K>,
+    ready: Classes,
     /// Number of keys that are with a worker.
     processing: usize,
     phase: Phase,
@@ -90,10 +90,10 @@ pub(crate) struct State<K, M> {
 }
 
 impl<K, M> State<K, M> {
-    pub(crate) fn new(settings: &Settings<K>, limiter: Box<dyn RateLimiter>) -> Self {
+    pub(crate) fn new(settings: &Settings, limiter: Box<dyn RateLimiter>) -> Self {
         Self {
             slots: Slots::new(settings.hasher.clone()),
-            ready: Classes::new(settings.group.clone()),
+            ready: Classes::default(),
             processing: 0,
             again: 0,
             wheel: Wheel::default(),
@@ -168,13 +168,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Takes the next key, if any.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Item<K, M>> {
-        self.take_at(None)
-    }
-
-    /// Takes the next key, if any. `read` is the time, if the caller has read the clock.
-    #[inline(always)]
-    pub(crate) fn take_at(&mut self, read: Option<Nanos>) -> Option<Item<K, M>> {
-        let now = self.catch_up(read);
+        let now = self.catch_up(None);
         let (index, slot) = self.ready.pop(&mut self.slots)?;
         self.processing += 1;
         slot.state = SlotState::Running;

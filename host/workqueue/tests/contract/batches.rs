@@ -1,115 +1,31 @@
 //! Many keys under one lock.
 
 use pilothouse_workqueue::{Item, Priority, Queue};
-use tokio::time::{Instant, advance};
+use tokio::time::advance;
 
 use crate::helpers::{Polled, Reasons, TestQueue, add_all, delay, drain, ms, take};
 
-fn keys<M>(items: &[Item<&'static str, M>]) -> Vec<&'static str> {
-    items.iter().map(|item| item.key).collect()
-}
-
-#[tokio::test]
-async fn a_batch_holds_what_is_ready_up_to_so_many_in_their_order() {
-    let queue = TestQueue::new();
-    add_all(&queue, ["a", "b", "c", "d", "e"]);
-    assert_eq!(keys(&queue.get_batch(3).await), ["a", "b", "c"]);
-    assert_eq!(keys(&queue.get_batch(3).await), ["d", "e"]);
-    assert_eq!((queue.len(), queue.stats().processing), (0, 5));
-}
-
-#[tokio::test]
-async fn a_batch_has_a_key_at_least() {
-    let queue = TestQueue::new();
-    queue.add("a");
-    assert_eq!(keys(&queue.get_batch(0).await), ["a"]);
-}
-
-#[tokio::test]
-async fn a_batch_follows_priorities_and_ageing_as_single_keys_do() {
-    let [one_by_one, batch]: [Queue<u32>; 2] = [(); 2].map(|()| Queue::new());
-    for queue in [&one_by_one, &batch] {
-        (0..40).for_each(|key| queue.add_with(key, (), Priority(i32::from(key % 10 != 0))));
-    }
-    let expected: Vec<u32> = std::iter::from_fn(|| one_by_one.try_get()).map(|item| item.key).collect();
-    let taken: Vec<u32> = batch.get_batch(100).await.into_iter().map(|item| item.key).collect();
-    assert_eq!(taken, expected);
-}
-
 #[test]
-fn a_batch_waits_for_the_first_key_and_for_no_more() {
+fn a_batch_is_given_back_whole() {
     let queue = TestQueue::new();
-    let mut batch = Polled::pending(queue.get_batch(10));
-    queue.add("a");
-    assert_eq!(keys(&batch.output()), ["a"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_batch_sleeps_until_the_next_deadline() {
-    let queue = TestQueue::new();
-    let start = Instant::now();
-    for (key, millis) in [("a", 20), ("b", 20), ("c", 30)] {
-        delay(&queue, key, millis);
-    }
-    assert_eq!(keys(&queue.get_batch(10).await), ["a", "b"]);
-    assert_eq!(start.elapsed(), ms(20));
-    advance(ms(10)).await;
-    assert_eq!(keys(&queue.get_batch(10).await), ["c"]);
-}
-
-#[tokio::test]
-async fn a_key_of_a_batch_is_with_one_worker_until_it_is_given_back() {
-    let queue = TestQueue::new();
-    queue.add("a");
-    let batch = queue.get_batch(10).await;
+    add_all(&queue, ["a", "b"]);
+    let batch = [take(&queue), take(&queue)];
     queue.add_with("a", Reasons(1), Priority::LOW);
-    queue.add("b");
-    let other = queue.get_batch(10).await;
-    assert_eq!(keys(&other), ["b"]);
     queue.done_batch(batch);
-    queue.done_batch(other);
-    let again = queue.get_batch(10).await;
-    assert_eq!((again[0].key, again[0].payload, again.len()), ("a", Reasons(1), 1));
-}
-
-#[tokio::test]
-async fn a_batch_is_empty_only_when_shut_down_and_empty() {
-    let queue = TestQueue::new();
-    queue.add("a");
-    queue.shut_down();
-    assert_eq!(keys(&queue.get_batch(10).await), ["a"]);
-    assert!(queue.get_batch(10).await.is_empty());
-}
-
-#[test]
-fn shut_down_ends_a_waiting_batch() {
-    let queue = TestQueue::new();
-    let mut batch = Polled::pending(queue.get_batch(10));
-    queue.shut_down();
-    assert!(batch.output().is_empty());
+    let again = take(&queue);
+    assert_eq!((again.key, again.payload, queue.stats().processing), ("a", Reasons(1), 1));
 }
 
 #[test]
 fn giving_a_batch_back_ends_a_drain() {
     let queue = TestQueue::new();
     add_all(&queue, ["a", "b"]);
-    let batch = Polled::new(queue.get_batch(2)).poll();
-    let std::task::Poll::Ready(mut batch) = batch else { panic!("both are ready") };
+    let mut batch = vec![take(&queue), take(&queue)];
     let mut end = Polled::pending(queue.shut_down_with_drain());
     queue.done_batch(batch.drain(..1));
     assert!(!end.woken());
     queue.done_batch(batch);
     end.output();
-}
-
-#[test]
-fn a_dropped_batch_loses_no_key_and_passes_its_wake_up_on() {
-    let queue = TestQueue::new();
-    let first = Polled::pending(queue.get_batch(10));
-    let mut second = Polled::pending(queue.get_batch(10));
-    queue.add("a");
-    drop(first);
-    assert_eq!(keys(&second.output()), ["a"]);
 }
 
 #[test]

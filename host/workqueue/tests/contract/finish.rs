@@ -134,22 +134,6 @@ async fn a_retry_of_a_key_that_was_added_meanwhile_joins_that_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_joins_a_run_at_its_own_priority_takes_no_turn_of_its_group_at_a_lower_one() {
-    let queue: TestQueue = Queue::builder().fair_by(|key: &&str| key.as_bytes()[0]).build();
-    for delay in [ms(0), ms(5)] {
-        let item = running(&queue, "a1");
-        for key in ["c1", "a1"] {
-            queue.add_with(key, Reasons(1), Priority::LOW);
-        }
-        finish(&queue, item, Verdict::After(delay));
-        for key in ["b1", "a2"] {
-            queue.add_with(key, Reasons(1), Priority::LOW);
-        }
-        assert_eq!(drain(&queue), ["a1", "c1", "b1", "a2"]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_retry_of_a_key_that_is_delayed_keeps_the_earlier_deadline() {
     let queue = exponential();
     for (other, wait) in [(3, 3), (9, 5)] {
@@ -280,36 +264,6 @@ async fn a_failing_key_that_waits_for_nothing_is_not_held() {
     assert!(queue.has_room_for_all(&["b"], 1) && !queue.has_room_for_all(&["a", "b"], 1));
     let mut drained = Polled::new(queue.shut_down_with_drain());
     assert!(drained.poll().is_ready());
-}
-
-#[test]
-fn next_gives_a_key_back_and_takes_the_next_one() {
-    let queue = exponential();
-    let a = running(&queue, "a");
-    queue.add("b");
-    queue.add("a");
-    let Some(b) = Polled::new(queue.next(a)).ready() else { panic!("b is ready") };
-    assert_eq!(b.key, "b");
-    assert_eq!(Polled::new(queue.next(b)).ready().map(|item| item.key), Some("a"));
-}
-
-#[test]
-fn next_gives_the_key_back_before_it_waits_and_when_it_is_dropped() {
-    let queue = exponential();
-    let mut next = Polled::pending(queue.next(running(&queue, "a")));
-    assert_eq!(queue.stats().processing, 0);
-    queue.add("a");
-    assert_eq!(next.output().map(|item| item.key), Some("a"));
-    drop(queue.next(running(&queue, "b")));
-    assert_eq!(queue.stats().processing, 1, "that of a");
-}
-
-#[test]
-fn next_ends_with_the_queue() {
-    let queue = exponential();
-    let a = running(&queue, "a");
-    queue.shut_down();
-    assert_eq!(Polled::new(queue.next(a)).ready(), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pilothouse_workqueue::{Merge, Priority, Queue, Timekeeper};
 use tokio::time::advance;
@@ -46,32 +46,6 @@ fn a_payload_that_panics_when_merged_leaves_the_key_where_it_is() {
     (0..1000).for_each(|key| queue.add(key));
     assert_eq!(drain(&queue).len(), 1000);
     assert_eq!(queue.len(), 0);
-}
-
-#[test]
-fn a_group_that_changes_while_a_key_waits_breaks_no_turn() {
-    let answer = Arc::new(AtomicU32::new(0));
-    let asked = answer.clone();
-    let queue: Queue<u32> = Queue::builder().fair_by(move |_| asked.load(Ordering::Relaxed)).build();
-    (1..=3).for_each(|key| queue.add(key));
-    answer.store(1, Ordering::Relaxed);
-    queue.add_with(1, (), Priority(5));
-    queue.add_with(2, (), Priority(5));
-    assert_eq!(drain(&queue), [1, 2, 3]);
-    assert!(queue.is_empty());
-}
-
-#[test]
-fn keys_whose_group_panics_are_a_group() {
-    let queue: Queue<u32> = Queue::builder()
-        .fair_by(|key: &u32| {
-            assert!(!key.is_multiple_of(2), "a test's");
-            *key
-        })
-        .build();
-    (0..6).for_each(|key| queue.add(key));
-    assert_eq!(queue.len(), 6);
-    assert_eq!(drain(&queue), [0, 1, 2, 3, 4, 5]);
 }
 
 #[tokio::test(start_paused = true)]

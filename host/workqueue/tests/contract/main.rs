@@ -5,12 +5,10 @@
 mod base;
 mod batches;
 mod delaying;
-mod fairness;
 mod finish;
 mod foreign_code;
 mod helpers;
 mod limiters;
-mod parallelize;
 mod priority;
 mod rate_limiting;
 mod shutdown;

@@ -28,8 +28,6 @@ enum Move {
     TryGet,
     Done(usize),
     Finish(usize, Millis),
-    /// Gives a key back and waits for one.
-    Next(usize),
     CancelDelayed(Key),
     Expedite,
     Advance(Millis),
@@ -49,7 +47,6 @@ fn next_move() -> impl Strategy<Value = Move> {
         2 => Just(Move::TryGet),
         12 => any::<usize>().prop_map(Move::Done),
         6 => (any::<usize>(), 0..30_u64).prop_map(|(n, d)| Move::Finish(n, d)),
-        6 => any::<usize>().prop_map(Move::Next),
         2 => key.prop_map(Move::CancelDelayed),
         1 => Just(Move::Expedite),
         8 => (1..20_u64).prop_map(Move::Advance),
@@ -137,11 +134,6 @@ async fn no_getter_sleeps_in_vain(script: Vec<Move>) -> Result<(), TestCaseError
     for next in script {
         match next {
             Move::Get => begin(queue.get(), &mut getters, &mut processing)?,
-            Move::Next(which) => {
-                if let Some(item) = running(&mut processing, which) {
-                    begin(queue.next(item), &mut getters, &mut processing)?;
-                }
-            }
             Move::DropGet(which) => {
                 if let Some(n) = which.checked_rem(getters.len()) {
                     getters.remove(n);

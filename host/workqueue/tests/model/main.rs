@@ -8,15 +8,14 @@ mod reference;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use pilothouse_workqueue::{Item, ItemExponentialFailureRateLimiter, Merge, Priority, Queue, Verdict};
 use proptest::prelude::*;
 use tokio::time::advance;
 
-use reference::{Model, group};
+use reference::Model;
 
 /// The payload: a set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,8 +44,6 @@ enum Step {
     DoneBatch(usize),
     /// With the payload of the next run.
     Finish(usize, u8, Verdict),
-    /// Gives a key back, and takes one.
-    Next(usize),
     /// With the item of another queue.
     DoneForeign(Key),
     Advance(Millis),
@@ -84,7 +81,6 @@ fn step() -> impl Strategy<Value = Step> {
         15 => any::<usize>().prop_map(Step::Done),
         5 => any::<usize>().prop_map(Step::DoneBatch),
         10 => (any::<usize>(), bit(), verdict()).prop_map(|(n, b, v)| Step::Finish(n, b, v)),
-        5 => any::<usize>().prop_map(Step::Next),
         1 => key.clone().prop_map(Step::DoneForeign),
         8 => (0..15_u64).prop_map(Step::Advance),
         2 => key.prop_map(Step::CancelDelayed),
@@ -151,12 +147,11 @@ fn taken(
     Ok(())
 }
 
-async fn against_the_model(script: Vec<Step>, named: bool, fair: bool) -> Result<(), TestCaseError> {
+async fn against_the_model(script: Vec<Step>, named: bool) -> Result<(), TestCaseError> {
     let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_millis(64));
     let queue = Queue::<Key, Bits>::builder().rate_limiter(limiter);
-    let queue = if named { queue.name("model") } else { queue };
-    let queue = if fair { queue.fair_by(|key| group(*key)).build() } else { queue.build() };
-    let mut model = Model::new(named, fair);
+    let queue = if named { queue.name("model").build() } else { queue.build() };
+    let mut model = Model::new(named);
     let mut items: BTreeMap<Key, Item<Key, Bits>> = BTreeMap::new();
     let mut drains = Vec::new();
     for step in script {
@@ -209,17 +204,6 @@ async fn against_the_model(script: Vec<Step>, named: bool, fair: bool) -> Result
                     prop_assert_eq!(queue.finish(&mut item, verdict), delay.map(Duration::from_millis));
                     prop_assert!(item.is_finished());
                     queue.done(item);
-                }
-            }
-            Step::Next(which) => {
-                if let Some(item) = model.running(which).and_then(|key| items.remove(&key)) {
-                    model.done(item.key);
-                    let mut next = pin!(queue.next(item));
-                    // One that waits is dropped.
-                    match next.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                        Poll::Ready(item) => taken(item, &mut model, &mut items)?,
-                        Poll::Pending => taken(None, &mut model, &mut items)?,
-                    }
                 }
             }
             Step::DoneForeign(key) => {
@@ -291,9 +275,8 @@ proptest! {
     fn the_queue_does_what_the_model_does(
         script in prop::collection::vec(step(), 0..300),
         named in any::<bool>(),
-        fair in any::<bool>(),
     ) {
-        on_paused_clock(against_the_model(script, named, fair))?;
+        on_paused_clock(against_the_model(script, named))?;
     }
 }
 
@@ -304,8 +287,7 @@ proptest! {
     fn the_queue_does_what_the_model_does_while_hundreds_of_keys_come_and_go(
         script in prop::collection::vec(burst(), 0..40),
         named in any::<bool>(),
-        fair in any::<bool>(),
     ) {
-        on_paused_clock(against_the_model(script.concat(), named, fair))?;
+        on_paused_clock(against_the_model(script.concat(), named))?;
     }
 }

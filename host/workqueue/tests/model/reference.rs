@@ -2,7 +2,8 @@
 //!
 //! Invariant: it does at once and by itself what the queue does when somebody looks. Used by `main`.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pilothouse_workqueue::{Priority, Verdict};
@@ -29,11 +30,6 @@ pub(crate) struct Delayed {
     pub(crate) backoff: bool,
 }
 
-/// The group that a key shares its turns with.
-pub(crate) fn group(key: Key) -> Key {
-    key % 3
-}
-
 /// The reference.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
@@ -44,10 +40,6 @@ pub(crate) struct Model {
     /// Time is measured, as in a queue with a name.
     pub(crate) named: bool,
     joined: u64,
-    /// Keys are in groups that take turns.
-    pub(crate) fair: bool,
-    /// The order of the groups in each priority.
-    turns: BTreeMap<Priority, Vec<Key>>,
     pub(crate) processing: Vec<(Key, Millis)>,
     pub(crate) delayed: Vec<Delayed>,
     orders: usize,
@@ -59,8 +51,8 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn new(named: bool, fair: bool) -> Self {
-        Self { named, fair, ..Self::default() }
+    pub(crate) fn new(named: bool) -> Self {
+        Self { named, ..Self::default() }
     }
 
     fn is_processing(&self, key: Key) -> bool {
@@ -74,7 +66,7 @@ impl Model {
                 wanted.priority = priority;
                 if !self.is_processing(key) {
                     self.queue.retain(|other| *other != key);
-                    self.push(key);
+                    self.queue.push(key);
                 }
             }
             return;
@@ -92,40 +84,12 @@ impl Model {
         if !self.named {
             self.dirty.get_mut(&key).expect("it is wanted").since = self.joined;
         }
-        self.push(key);
-    }
-
-    fn push(&mut self, key: Key) {
         self.queue.push(key);
-        self.tidy();
-        let turns = self.turns.entry(self.dirty[&key].priority).or_default();
-        if !turns.contains(&group(key)) {
-            turns.push(group(key));
-        }
     }
 
-    /// Queued keys of a priority.
-    fn of(&self, priority: Priority) -> impl Iterator<Item = (usize, Key)> {
-        let queue = self.queue.iter().copied().enumerate();
-        queue.filter(move |(_, key)| self.dirty[key].priority == priority)
-    }
-
-    /// The place of the key whose turn it is.
-    fn first(&mut self, priority: Priority) -> usize {
-        loop {
-            let turn = self.turns[&priority][0];
-            if let Some((place, _)) = self.of(priority).find(|(_, key)| !self.fair || group(*key) == turn) {
-                return place;
-            }
-            self.turns.get_mut(&priority).expect("it has keys").remove(0);
-        }
-    }
-
-    /// Priorities without keys have no turns.
-    fn tidy(&mut self) {
-        let mut turns = std::mem::take(&mut self.turns);
-        turns.retain(|&priority, _| self.of(priority).next().is_some());
-        self.turns = turns;
+    /// The place of the first key of a priority.
+    fn first(&self, priority: Priority) -> usize {
+        self.queue.iter().position(|key| self.dirty[key].priority == priority).expect("it has keys")
     }
 
     pub(crate) fn promote(&mut self) {
@@ -173,8 +137,9 @@ impl Model {
 
     pub(crate) fn take(&mut self) -> Option<(Key, Wanted)> {
         self.promote();
-        let mut priorities: Vec<Priority> = self.turns.keys().copied().collect();
-        priorities.reverse();
+        let priorities: BTreeSet<_> =
+            self.queue.iter().map(|key| Reverse(self.dirty[key].priority)).collect();
+        let priorities: Vec<Priority> = priorities.into_iter().map(|Reverse(priority)| priority).collect();
         let Some(&highest) = priorities.first() else {
             self.run = 0;
             return None;
@@ -191,13 +156,7 @@ impl Model {
         };
         let key = self.queue.remove(place);
         let wanted = self.dirty[&key];
-        let turns = self.turns.get_mut(&wanted.priority).expect("it had a turn");
-        turns.retain(|&turn| turn != group(key));
-        if self.of(wanted.priority).any(|(_, other)| group(other) == group(key)) {
-            self.turns.get_mut(&wanted.priority).expect("it had a turn").push(group(key));
-        }
         self.dirty.remove(&key);
-        self.tidy();
         self.processing.push((key, self.now));
         Some((key, wanted))
     }

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use super::file::Kubeconfig;
 use super::file::without_values;
 use super::*;
-use crate::client_config::ConfigOverrides;
 use crate::proxy::ProxyVariables;
 
 fn environment(kubeconfig: impl Into<OsString>, home: Option<PathBuf>, pod: bool) -> Environment {
@@ -174,7 +173,7 @@ async fn a_plugin_is_told_the_proxy_of_the_cluster_only() {
         );
         std::fs::write(&path, text).unwrap();
         let (source, kubeconfig) = find(Some(&path), &environment("", None, false)).unwrap().unwrap();
-        let chosen = choose(&source, kubeconfig, None, &ConfigOverrides::default()).unwrap();
+        let chosen = choose(&source, kubeconfig, None).unwrap();
         let variables =
             ProxyVariables { https: "http://me:s3cret@environment:1".to_owned(), ..Default::default() };
         let loaded = prepare::prepare(chosen, &variables, None).await.unwrap();

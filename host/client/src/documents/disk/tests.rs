@@ -42,35 +42,3 @@ proptest! {
         prop_assert!(folder.components().all(|part| matches!(part, Component::Normal(_))));
     }
 }
-
-fn answered(names: &[&str]) -> RootResponse {
-    let group = |name: &&str| ApiGroup { name: (*name).to_owned(), versions: vec!["v1".to_owned()] };
-    let list = |name: &&str| {
-        let place = GroupVersion::new(name, "v1");
-        let resources = r#"{"resources":[{"name":"things","namespaced":true,"kind":"Thing"}]}"#;
-        let list: ResourceList = serde_json::from_str(resources).unwrap();
-        (place.clone(), Ok(list.named(&place)))
-    };
-    RootResponse {
-        groups: names.iter().map(group).collect(),
-        lists: Some(names.iter().map(list).collect()),
-        etag: Some(format!("\"{}\"", names.join("-"))),
-    }
-}
-
-#[test]
-fn an_etag_counts_only_with_all_groups_that_it_was_noted_for() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = DiskStore::new(dir.path().to_owned());
-    store.save(None, Some(&answered(&[""])), Some(&answered(&["a.example", "b.example"])));
-    let loaded = store.load().unwrap();
-    assert_eq!(loaded.named.etag.as_deref(), Some("\"a.example-b.example\""));
-    // Another process writes its groups between this one's lists and tags.
-    let fewer = [answered(&[""]).groups, answered(&["a.example"]).groups].concat();
-    let mut tags: Tags = store.read(TAGS).unwrap().value;
-    tags.groups = store.write(GROUPS, &GroupList::of(&fewer)).unwrap();
-    store.write(TAGS, &tags).unwrap();
-    let loaded = store.load().unwrap();
-    assert_eq!(loaded.core.etag.as_deref(), Some("\"\""));
-    assert_eq!(loaded.named.etag, None);
-}

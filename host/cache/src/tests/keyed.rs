@@ -1,4 +1,4 @@
-//! §1.5, satellites: `ExpirationCache`, `UndeltaStore`, `MutationCache`.
+//! §1.5, beside the store: `ExpirationCache`, `UndeltaStore`, `MutationCache`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,7 @@ use tokio::time::sleep;
 
 use crate::testing::{config_map, config_maps, object};
 use crate::{
-    CacheError, Delta, ExpirationCache, IndexFn, Indexer, MutationCache, MutationCacheOptions,
-    NAMESPACE_INDEX, UndeltaStore,
+    CacheError, Delta, ExpirationCache, IndexFn, Indexer, MutationCache, NAMESPACE_INDEX, UndeltaStore,
 };
 
 type Item = (&'static str, u32);
@@ -39,7 +38,7 @@ async fn an_entry_that_is_put_in_again_is_new_and_a_list_is_as_of_its_time() {
     let cache = ExpirationCache::with_ttl(|item: &Item| item.0, TTL);
     cache.add(("a", 1));
     sleep(TTL).await;
-    cache.update(("a", 2));
+    cache.add(("a", 2));
     sleep(TTL).await;
     assert_eq!(cache.get_by_key(&"a"), Some(("a", 2)));
     cache.replace([("b", 1), ("c", 1)]);
@@ -67,7 +66,7 @@ fn an_undelta_store_pushes_the_full_list_after_each_mutation() {
     });
     store.add(("a", 1));
     store.add(("b", 1));
-    store.update(("a", 2));
+    store.add(("a", 2));
     store.delete(&("b", 0));
     store.replace([("c", 1), ("d", 1)]);
     store.delete(&("none", 0));
@@ -99,10 +98,7 @@ fn version(object: Option<Object>) -> Option<String> {
 }
 
 fn cache(indexer: &Arc<Indexer>, include_adds: bool) -> MutationCache {
-    MutationCache::new(
-        indexer.clone(),
-        MutationCacheOptions { include_adds, ..MutationCacheOptions::default() },
-    )
+    MutationCache::new(indexer.clone(), MutationCache::DEFAULT_TTL, include_adds)
 }
 
 fn colored(text: &str, version: &str, color: &str) -> Object {
@@ -118,7 +114,7 @@ async fn the_newer_of_the_store_and_the_mutation_wins_by_the_integer_order_of_ve
     assert_eq!(version(cache.get_by_key(&key("a/x"))).as_deref(), Some("10"));
     indexer.apply([Delta::Updated(config_map("a/x", "11"))], None);
     assert_eq!(version(cache.get_by_key(&key("a/x"))).as_deref(), Some("11"));
-    assert!(cache.is_empty(), "what the store has caught up with is dropped");
+    assert!(cache.len() == 0, "what the store has caught up with is dropped");
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,18 +152,16 @@ async fn adds_are_found_only_when_asked_for_and_until_the_store_knows_better() {
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_counts_for_its_ttl_and_the_least_recently_used_goes_first() {
-    let indexer = store(&[config_map("a/x", "1"), config_map("a/y", "1"), config_map("a/z", "1")]);
-    let options = MutationCacheOptions { capacity: 2, ..MutationCacheOptions::default() };
-    let small = MutationCache::new(indexer.clone(), options.clone());
+    let indexer = store(&[config_map("a/x", "1"), config_map("a/y", "1")]);
+    let small = cache(&indexer, false);
     small.mutation(config_map("a/x", "2"));
     small.mutation(config_map("a/y", "2"));
     assert_eq!(version(small.get_by_key(&key("a/x"))).as_deref(), Some("2"));
-    small.mutation(config_map("a/z", "2"));
+    (0..99).for_each(|n| small.mutation(config_map(&format!("a/{n}"), "2")));
     assert_eq!(version(small.get_by_key(&key("a/y"))).as_deref(), Some("1"), "it was used before a/x");
-    assert_eq!((version(small.get_by_key(&key("a/x"))).as_deref(), small.len()), (Some("2"), 2));
-    sleep(options.ttl).await;
+    assert_eq!((version(small.get_by_key(&key("a/x"))).as_deref(), small.len()), (Some("2"), 100));
+    sleep(Duration::from_secs(300)).await;
     assert_eq!(version(small.get_by_key(&key("a/x"))).as_deref(), Some("1"));
-    assert_eq!((options.ttl, MutationCacheOptions::default().capacity), (Duration::from_secs(300), 100));
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,15 +179,14 @@ async fn what_the_user_deleted_stays_gone_until_there_is_another_one() {
     let another = object(&config_maps().gvk, "a/x", "another", "5", json!({}));
     indexer.apply([Delta::Updated(another)], None);
     assert_eq!(version(cache.get_by_key(old.key())).as_deref(), Some("5"));
-    assert!(cache.is_empty());
+    assert!(cache.len() == 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_index_shows_the_newest_states() {
     let indexer = store(&[colored("a/x", "1", "red"), colored("a/y", "1", "blue")]);
-    let by_color = IndexFn::label("color");
-    indexer.add_indexer("color", by_color.clone()).unwrap();
-    let cache = cache(&indexer, true).with_index("color", by_color);
+    indexer.add_indexer("color", IndexFn::label("color")).unwrap();
+    let cache = cache(&indexer, true);
     cache.mutation(colored("a/x", "2", "blue"));
     cache.mutation(colored("a/z", "2", "blue"));
     let keys = |color: &str| {
