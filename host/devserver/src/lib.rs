@@ -38,7 +38,6 @@ mod protobuf;
 mod quantity;
 mod resources;
 mod schema;
-mod schemas;
 mod seed;
 mod server;
 mod store;
