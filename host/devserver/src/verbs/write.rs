@@ -10,7 +10,7 @@ use super::User;
 use crate::api::{About, ApiError, Cause, FieldValidation, JsonMap, Metadata, Warnings, go_json};
 use crate::kinds;
 use crate::resources::{Resource, WrittenPart};
-use crate::schema::{BuiltinTypes, faults_of_text, invalid, with_first_fields};
+use crate::schema::{BuiltinTypes, faults_of_text, invalid};
 use crate::store::{Head, ManagedFields, Raced, Stored};
 use crate::typed;
 
@@ -203,15 +203,7 @@ impl Write {
         // The schema is that of its own kind.
         let unknown = match is_of_kind(&self.resource, object) {
             true if source.is_applied => self.resource.admit_applied(object)?,
-            true => {
-                // Go reads a field that is there twice two times, and refuses what is wrong with either.
-                if of_text.iter().flatten().any(|fault| fault.starts_with("duplicate field"))
-                    && let Some(Value::Object(mut first)) = with_first_fields(source.text)
-                {
-                    self.resource.admit(&mut first)?;
-                }
-                self.resource.admit(object)?
-            }
+            true => self.resource.admit(object)?,
             false => Vec::new(),
         };
         if self.validation == FieldValidation::Ignore {
