@@ -169,7 +169,7 @@ impl Write {
             }
             check_kind(&self.resource, self.validation, object, source)?;
             if (source.is_strategic || source.is_applied) && !self.resource.is_custom() {
-                self.convert(object)?;
+                typed::settle_numbers(object);
             }
             self.admit(object, source)
         };
@@ -182,16 +182,6 @@ impl Write {
         }
         kinds::put_empties(&mut object, empties);
         Ok(object)
-    }
-
-    /// Reads an object that is no text.
-    fn convert(&self, object: &mut JsonMap) -> Result<(), ApiError> {
-        let (kind, version) = (&self.resource.kind, &self.resource.version);
-        typed::convert(&self.resource.api_version(), kind, object).map_err(|why| {
-            ApiError::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-            ))
-        })
     }
 
     /// Drops unknown fields of an object as a client has it, puts in the defaults of its schema, and warns of unknown fields
