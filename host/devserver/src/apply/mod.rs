@@ -11,7 +11,6 @@
 //!     ├── conflict     the answer to conflicting appliers
 //!     └── last_applied kubectl's client-side apply
 //!   set, path, value     sets of paths, their elements, the order of values
-//!   replay     cases of the real libraries, for tests
 //! ```
 //!
 //! This is what structured-merge-diff and apimachinery's managedfields do on a real server. Nothing here
@@ -32,9 +31,10 @@ mod merge;
 mod path;
 mod reconcile;
 mod remove;
-mod replay;
 mod scale;
 mod set;
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -43,7 +43,8 @@ mod value;
 mod versions;
 
 pub(crate) use managers::{Managers, manager_name};
-pub use replay::replay_applies;
+#[cfg(feature = "testing")]
+pub use testing::replay_applies;
 pub(crate) use scale::{ReplicasPaths, to_parent, to_scale};
 pub(crate) use set::Set;
 pub(crate) use updater::{Applied, Kind, Writer, apply, on_update};

@@ -242,6 +242,7 @@ fn settle_metadata(object: &mut JsonMap) -> Result<(), String> {
 ///
 /// # Errors
 /// The server's message if a value is not of its field's type.
+#[cfg(feature = "testing")]
 pub fn read_builtin(object: &mut serde_json::Map<String, Value>) -> Result<(), String> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     admit_builtin(&text("apiVersion"), &text("kind"), object).map(drop)

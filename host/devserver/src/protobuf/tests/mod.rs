@@ -27,7 +27,7 @@ impl Vector {
 }
 
 static VECTORS: LazyLock<Vec<Vector>> =
-    LazyLock::new(|| serde_json::from_str(include_str!("vectors.json")).unwrap());
+    LazyLock::new(|| serde_json::from_str(include_str!("../../../tests/data/protobuf.json")).unwrap());
 
 #[test]
 fn each_object_is_the_json_that_go_writes_of_it() {
