@@ -7,7 +7,6 @@
 //!     │     └── fields_v1    a set of paths as JSON
 //!     ├── check, compare, fields, merge, remove, reconcile      walks over an object along its type
 //!     │     └── types        what a value may be at a place
-//!     ├── versions     an object in several versions
 //!     ├── conflict     the answer to conflicting appliers
 //!     └── last_applied kubectl's client-side apply
 //!   set, path, value     sets of paths, their elements, the order of values
@@ -40,13 +39,11 @@ mod tests;
 mod types;
 mod updater;
 mod value;
-mod versions;
 
 pub(crate) use managers::{Managers, manager_name};
-#[cfg(feature = "testing")]
-pub use testing::replay_applies;
 pub(crate) use scale::{ReplicasPaths, to_parent, to_scale};
 pub(crate) use set::Set;
+#[cfg(feature = "testing")]
+pub use testing::replay_applies;
 pub(crate) use updater::{Applied, Kind, Writer, apply, on_update};
 pub(crate) use value::go_text;
-pub(crate) use versions::VersionsOf;

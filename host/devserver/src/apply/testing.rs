@@ -37,7 +37,7 @@ pub fn replay_applies(case: &Value) -> Result<usize, String> {
     }
     let served: Vec<&str> =
         case["served"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let kind = Kind { types, root, name, served: &served, empty, ignores_alike: true, is_decoded: false, versions: None };
+    let kind = Kind { types, root, name, served: &served, empty, ignores_alike: true, is_decoded: false };
     let mut live: Option<(Value, Managers)> = None;
     let writes = case["writes"].as_array().ok_or("a case has no writes")?;
     for (index, write) in writes.iter().enumerate() {
@@ -102,7 +102,7 @@ fn outcome(
     let live = live.as_ref().map(|(object, managers)| (object, *managers));
     let mut empty = kind.empty.clone();
     empty["apiVersion"] = writer.api_version.into();
-    let kind = Kind { empty: &empty, ..*kind, versions: None };
+    let kind = Kind { empty: &empty, ..*kind };
     if write["verb"] == "update" {
         let sent = write.get("sent").filter(|_| writer.subresource.is_empty()).and_then(Managers::sent);
         let managers = on_update(&kind, live, object, sent, &writer, &ignored);

@@ -4,7 +4,6 @@
 //! Everything else about a kind is in `tables/`. Defaults are limited to what clients and controllers trip over when it is
 //! missing; those of custom resources are in their schemas.
 
-mod autoscalers;
 mod convert;
 pub(crate) mod daemon_sets;
 mod fields;
@@ -18,8 +17,7 @@ mod strategy;
 mod warnings;
 
 pub(crate) use convert::{
-    complete_stored, from_stored, from_stored_within, is_rewritten, needs_conversion, put_empties,
-    take_empties, to_stored, versions,
+    from_stored, from_stored_within, needs_conversion, put_empties, take_empties, to_stored,
 };
 pub(crate) use fields::{FieldFilter, fields};
 pub(crate) use pods::{check_ephemeral, check_node, check_resize, resize};

@@ -177,9 +177,7 @@ impl Write {
         if forgets && let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.insert("managedFields".to_owned(), json!([]));
         }
-        if kinds::is_rewritten(&self.resource) {
-            kinds::to_stored(&self.resource, &mut object);
-        }
+        kinds::to_stored(&self.resource, &mut object);
         kinds::put_empties(&mut object, empties);
         Ok(object)
     }

@@ -31,7 +31,7 @@ static VECTORS: LazyLock<Vec<Vector>> =
 
 #[test]
 fn each_object_is_the_json_that_go_writes_of_it() {
-    assert!(VECTORS.len() > 400);
+    assert!(VECTORS.len() > 300);
     for vector in VECTORS.iter() {
         let decoded = decode(&vector.body()).unwrap_or_else(|e| panic!("{e}: {}", vector.json));
         assert_eq!(decoded, vector.json);
