@@ -9,7 +9,6 @@ pub(crate) mod daemon_sets;
 mod fields;
 mod immutable;
 mod pod_updates;
-mod pod_warnings;
 mod pods;
 mod prepare;
 mod services;
