@@ -21,6 +21,6 @@ pub(crate) use convert::{
 pub(crate) use fields::{FieldFilter, fields};
 pub(crate) use pods::{check_ephemeral, check_node, check_resize, resize};
 pub(crate) use prepare::class_of_growing;
-pub(crate) use services::{Numbers, allocation_first, complete_service, has_hidden, hide};
+pub(crate) use services::{Numbers, complete_service};
 pub(crate) use strategy::{Content, Creation, Dependents, Generation, Review, Strategy};
 pub(crate) use warnings::warnings;

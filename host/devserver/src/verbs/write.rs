@@ -153,7 +153,6 @@ impl Write {
         if causes.is_empty() {
             return Ok(());
         }
-        let causes = if self.resource.strategy.allocates { kinds::allocation_first(causes) } else { causes };
         Err(ApiError::invalid(self.about_kind(name), causes))
     }
 
