@@ -38,7 +38,6 @@ mod protobuf;
 mod quantity;
 mod resources;
 mod schema;
-mod schemas;
 mod seed;
 mod server;
 mod store;
@@ -46,6 +45,7 @@ mod typed;
 mod validation;
 mod verbs;
 
+#[cfg(feature = "testing")]
 pub use apply::replay_applies;
 pub use controllers::{ControllerSet, UnknownController};
 pub use documents::{Document, parts as document_parts};
@@ -53,5 +53,6 @@ pub use error::StartError;
 pub use faults::{Fault, FaultRule, FaultState, Faults, When};
 pub use http::Served;
 pub use options::DevServerOptions;
+#[cfg(feature = "testing")]
 pub use resources::read_builtin;
 pub use server::{DevServer, Seeded};

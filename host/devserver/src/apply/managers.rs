@@ -208,6 +208,7 @@ impl Managers {
     }
 
     /// `metadata.managedFields` as a value.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn render(&self) -> Value {
         let mut text = Vec::new();
         self.write(&mut text);

@@ -7,11 +7,9 @@
 //!     │     └── fields_v1    a set of paths as JSON
 //!     ├── check, compare, fields, merge, remove, reconcile      walks over an object along its type
 //!     │     └── types        what a value may be at a place
-//!     ├── versions     an object in several versions
 //!     ├── conflict     the answer to conflicting appliers
 //!     └── last_applied kubectl's client-side apply
 //!   set, path, value     sets of paths, their elements, the order of values
-//!   replay     cases of the real libraries, for tests
 //! ```
 //!
 //! This is what structured-merge-diff and apimachinery's managedfields do on a real server. Nothing here
@@ -32,20 +30,20 @@ mod merge;
 mod path;
 mod reconcile;
 mod remove;
-mod replay;
 mod scale;
 mod set;
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod types;
 mod updater;
 mod value;
-mod versions;
 
 pub(crate) use managers::{Managers, manager_name};
-pub use replay::replay_applies;
 pub(crate) use scale::{ReplicasPaths, to_parent, to_scale};
 pub(crate) use set::Set;
+#[cfg(feature = "testing")]
+pub use testing::replay_applies;
 pub(crate) use updater::{Applied, Kind, Writer, apply, on_update};
 pub(crate) use value::go_text;
-pub(crate) use versions::VersionsOf;

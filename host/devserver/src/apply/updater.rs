@@ -1,9 +1,8 @@
 //! Ownership of fields, write by write: [`on_update`] for all that is no apply, [`apply`].
 //!
-//! All objects of a call are in one version, that of the request. The versions of most kinds differ in nothing but their
-//! name here, so an entry that was written in another version is compared by the same paths, and keeps its version. Where
-//! they differ ([`VersionsOf`]), the objects are converted to the version of each entry. An entry of a version that the kind
-//! is no longer served in is dropped.
+//! All objects of a call are in one version, that of the request. The versions of a kind differ in nothing but their name
+//! here, so an entry that was written in another version is compared by the same paths, and keeps its version. An entry of a
+//! version that the kind is no longer served in is dropped.
 
 use serde_json::Value;
 
@@ -17,7 +16,6 @@ use super::reconcile::reconcile;
 use super::remove::{remove, with_parents};
 use super::set::Set;
 use super::types::TypeRef;
-use super::versions::{InVersions, VersionsOf};
 use super::{fields, last_applied, value};
 use crate::api::{ApiError, Timestamp};
 use crate::schema::{TypeId, Types};
@@ -47,24 +45,11 @@ pub(crate) struct Kind<'a> {
     pub(crate) ignores_alike: bool,
     /// Whether objects have been decoded as ones of a built-in kind: then they have its types, and need no check of these.
     pub(crate) is_decoded: bool,
-    /// How objects are converted, if versions differ in more than their names.
-    pub(crate) versions: Option<&'a dyn VersionsOf>,
 }
 
 impl<'a> Kind<'a> {
     fn root(&self) -> TypeRef<'a> {
         TypeRef::of_resource(self.types, self.root)
-    }
-
-    /// The type of objects in a version.
-    fn root_in(&self, version: &str) -> TypeRef<'a> {
-        let id = self.versions.and_then(|versions| versions.type_in(version));
-        TypeRef::of_resource(self.types, id.unwrap_or(self.root))
-    }
-
-    /// An object of the version of a request, in all versions.
-    fn in_versions<'o>(&self, object: &'o Value, version: &str) -> InVersions<'a, 'o> {
-        InVersions::new(self.versions, object, version)
     }
 }
 
@@ -233,8 +218,7 @@ fn current(kind: &Kind<'_>, managers: &Managers) -> Vec<Entry> {
     let served: HashSet<&str> = kind.served.iter().copied().collect();
     let served = managers.entries().iter().filter(|entry| served.contains(&*entry.api_version));
     let reconciled = served.map(|entry| {
-        let root = kind.root_in(&entry.api_version);
-        let fields = reconcile(root, &entry.fields).unwrap_or_else(|| entry.fields.clone());
+        let fields = reconcile(kind.root(), &entry.fields).unwrap_or_else(|| entry.fields.clone());
         Entry { fields, ..entry.clone() }
     });
     reconciled.collect()
@@ -247,12 +231,10 @@ fn check_conversion(
     entries: &[Entry],
     writer: &Writer<'_>,
 ) -> Result<(), String> {
-    let Some(other) = entries.iter().find(|entry| *entry.api_version != *writer.api_version) else {
-        return Ok(());
-    };
-    // Versions that differ are few, and then two at most: one beside that of the request.
-    let mut object = kind.in_versions(object, writer.api_version);
-    check(kind.root_in(&other.api_version), object.get(&other.api_version), Duplicates::Refused)
+    match entries.iter().any(|entry| *entry.api_version != *writer.api_version) {
+        true => check(kind.root(), object, Duplicates::Refused),
+        false => Ok(()),
+    }
 }
 
 /// What a write changes: as it counts for its writer, and for the entries of other versions.
@@ -269,37 +251,15 @@ enum Others {
     Alike,
     /// The same in all of them: what is written, and all changes.
     One(Set, Comparison),
-    /// By version.
-    Each(Vec<(Arc<str>, Set, Comparison)>),
 }
 
 impl Changes {
-    fn new(
-        kind: &Kind<'_>,
-        (old, new): (&Value, &Value),
-        entries: &[Entry],
-        writer: &Writer<'_>,
-        ignored: &Set,
-    ) -> Self {
+    fn new(kind: &Kind<'_>, (old, new): (&Value, &Value), writer: &Writer<'_>, ignored: &Set) -> Self {
         let all = compare(kind.root(), old, new);
         let own = all.without(ignored);
-        let others = if kind.versions.is_some() {
-            let mut each: Vec<(Arc<str>, Set, Comparison)> = Vec::new();
-            let (mut old, mut new) =
-                (kind.in_versions(old, writer.api_version), kind.in_versions(new, writer.api_version));
-            for entry in entries.iter().filter(|entry| *entry.api_version != *writer.api_version) {
-                let version = &entry.api_version;
-                if each.iter().all(|(known, ..)| known != version) {
-                    let changes = compare(kind.root_in(version), old.get(version), new.get(version));
-                    let changes = changes.without(ignored);
-                    each.push((version.clone(), changes.written(), changes));
-                }
-            }
-            Others::Each(each)
-        } else if kind.ignores_alike || ignored.is_empty() {
-            Others::Alike
-        } else {
-            Others::One(all.written(), all)
+        let others = match kind.ignores_alike || ignored.is_empty() {
+            true => Others::Alike,
+            false => Others::One(all.written(), all),
         };
         Self { version: writer.api_version.into(), own_written: own.written(), own, others }
     }
@@ -308,10 +268,6 @@ impl Changes {
     fn of(&self, entry: &Entry) -> (&Set, &Set) {
         match &self.others {
             Others::One(written, changes) if entry.api_version != self.version => (written, &changes.removed),
-            Others::Each(each) => match each.iter().find(|(version, ..)| *version == entry.api_version) {
-                Some((_, written, changes)) => (written, &changes.removed),
-                None => (&self.own_written, &self.own.removed),
-            },
             _ => (&self.own_written, &self.own.removed),
         }
     }
@@ -345,7 +301,7 @@ fn track(
     for object in [old, new] {
         check_conversion(kind, object, &entries, writer)?;
     }
-    let changes = Changes::new(kind, (old, new), &entries, writer, ignored);
+    let changes = Changes::new(kind, (old, new), writer, ignored);
     release(&mut entries, &changes, None);
     let own = changes.own_written.difference(unowned());
     if !own.is_empty() {
@@ -433,22 +389,21 @@ impl<'a> Applying<'a> {
 
     /// Looks for what keeps an object that has lost fields from another version. An element of a list whose fields are all
     /// gone is null, which no version of a custom object takes; a built-in one has an empty element then.
-    fn check_pruned(&self, object: &mut InVersions<'_, '_>, from: &str, version: &str) -> Result<(), String> {
+    fn check_pruned(&self, object: &Value, from: &str, version: &str) -> Result<(), String> {
         if self.kind.is_decoded || from == version {
             return Ok(());
         }
-        check(self.kind.root_in(version), object.get(version), Duplicates::Refused)
+        check(self.kind.root(), object, Duplicates::Refused)
     }
 
     /// The merged object without what the applier has applied before, does not apply now, and nobody else owns; why it
     /// cannot be converted to a version on the way.
     fn pruned(&self) -> Result<Value, String> {
-        let (kind, own) = (&self.kind, self.writer.api_version);
-        let members = |root: TypeRef<'_>, object: &Value| with_parents(root, &fields::of(root, object));
-        let mut merged = kind.in_versions(&self.object, own);
-        let root = kind.root_in(&self.last_version);
+        let (root, merged) = (self.kind.root(), &self.object);
+        let members = |object: &Value| with_parents(root, &fields::of(root, object));
+        let of_merged = members(merged);
         let last = with_parents(root, &self.last);
-        let mut pruned = remove(root, merged.get(&self.last_version), &last);
+        let mut pruned = remove(root, merged, &last);
         let mut pruned_in: &str = &self.last_version;
         // What others own comes back, and what the applier owns now: version by version, first that of the last apply.
         let mut versions: Vec<(&str, Vec<Set>)> = vec![(&self.last_version, Vec::new())];
@@ -460,35 +415,27 @@ impl<'a> Applying<'a> {
             }
         }
         for (version, fields) in versions {
-            let root = kind.root_in(version);
             let owned = with_parents(root, &Set::union_all(fields));
-            let merged = merged.get(version);
-            let kept = {
-                let mut pruned = kind.in_versions(&pruned, pruned_in);
-                self.check_pruned(&mut pruned, pruned_in, version).map_err(|why| {
-                    format!("failed add back owned items: failed to convert pruned object at version {version}: {why}")
-                })?;
-                members(root, pruned.get(version)).union(&owned)
-            };
-            pruned = remove(root, merged, &members(root, merged).difference(&kept));
+            self.check_pruned(&pruned, pruned_in, version).map_err(|why| {
+                format!(
+                    "failed add back owned items: failed to convert pruned object at version {version}: {why}"
+                )
+            })?;
+            let kept = members(&pruned).union(&owned);
+            pruned = remove(root, merged, &of_merged.difference(&kept));
             pruned_in = version;
         }
         // So does what was taken out with something that the applier owned, and nobody ever applied.
-        let mut pruned = kind.in_versions(&pruned, pruned_in);
-        self.check_pruned(&mut pruned, pruned_in, &self.last_version).map_err(|why| {
+        self.check_pruned(&pruned, pruned_in, &self.last_version).map_err(|why| {
             format!("failed add back dangling items: failed to convert pruned object to last applied version: {why}")
         })?;
-        let kept = members(root, pruned.get(&self.last_version));
-        let merged = merged.get(&self.last_version);
-        let object = remove(root, merged, &members(root, merged).difference(&kept).intersection(&last));
-        let mut object = kind.in_versions(&object, &self.last_version);
-        self.check_pruned(&mut object, &self.last_version, own)?;
-        Ok(object.take(own))
+        let object = remove(root, merged, &of_merged.difference(&members(&pruned)).intersection(&last));
+        self.check_pruned(&object, &self.last_version, self.writer.api_version)?;
+        Ok(object)
     }
 
     fn run(&self, force: bool) -> Result<Applied, Vec<Conflict>> {
-        let changes =
-            Changes::new(&self.kind, (self.live, &self.object), &self.entries, self.writer, self.ignored);
+        let changes = Changes::new(&self.kind, (self.live, &self.object), self.writer, self.ignored);
         if !force {
             let others = self.entries.iter().filter(|entry| entry.identity != self.identity);
             let conflicts = others.map(|entry| Conflict {

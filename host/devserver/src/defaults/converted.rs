@@ -45,13 +45,6 @@ pub(super) const RULES: &[Rule] = &[
         apply: |strategy| zeros(strategy, &["maxUnavailable", "maxSurge"]),
     },
     Rule {
-        on: "io.k8s.api.resource.v1beta1.Device",
-        gives: &[],
-        apply: |device| {
-            made(device, "basic");
-        },
-    },
-    Rule {
         on: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceConversion",
         gives: &[],
         apply: |conversion| {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Rule, each, give, has_none, lacks, made, part, set, text};
+use super::{Rule, each, give, has_none, made, part, set, text};
 use crate::api::{JsonMap, Timestamp};
 
 const ROLES: &str = "rbac.authorization.k8s.io";
@@ -57,57 +57,14 @@ pub(super) const RULES: &[Rule] = &[
         apply: device_count,
     },
     Rule {
-        on: "io.k8s.api.resource.v1beta2.ExactDeviceRequest",
-        gives: &["resource.v1beta2.ExactDeviceRequest.count"],
-        apply: device_count,
-    },
-    Rule {
         on: "io.k8s.api.resource.v1.DeviceSubRequest",
         gives: &["resource.v1.DeviceSubRequest.count"],
         apply: device_count,
     },
     Rule {
-        on: "io.k8s.api.resource.v1beta1.DeviceSubRequest",
-        gives: &["resource.v1beta1.DeviceSubRequest.count"],
-        apply: device_count,
-    },
-    Rule {
-        on: "io.k8s.api.resource.v1beta2.DeviceSubRequest",
-        gives: &["resource.v1beta2.DeviceSubRequest.count"],
-        apply: device_count,
-    },
-    Rule {
-        on: "io.k8s.api.resource.v1beta1.DeviceRequest",
-        gives: &["resource.v1beta1.DeviceRequest.allocationMode", "resource.v1beta1.DeviceRequest.count"],
-        apply: |request| {
-            // Otherwise it is a choice of others, which have these fields.
-            if !text(request, "deviceClassName").is_empty() {
-                if text(request, "allocationMode").is_empty() {
-                    set(request, "allocationMode", "ExactCount");
-                }
-                device_count(request);
-            }
-        },
-    },
-    Rule {
         on: "io.k8s.api.resource.v1.DeviceTaint",
         gives: &["resource.v1.DeviceTaint.timeAdded"],
-        apply: time_added,
-    },
-    Rule {
-        on: "io.k8s.api.resource.v1beta1.DeviceTaint",
-        gives: &["resource.v1beta1.DeviceTaint.timeAdded"],
-        apply: time_added,
-    },
-    Rule {
-        on: "io.k8s.api.resource.v1beta2.DeviceTaint",
-        gives: &["resource.v1beta2.DeviceTaint.timeAdded"],
-        apply: time_added,
-    },
-    Rule {
-        on: "io.k8s.api.resource.v1alpha3.DeviceTaint",
-        gives: &["resource.v1alpha3.DeviceTaint.timeAdded"],
-        apply: time_added,
+        apply: |taint| give(taint, "timeAdded", Timestamp::now().seconds()),
     },
     Rule {
         on: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
@@ -149,12 +106,6 @@ fn device_count(request: &mut JsonMap) {
     let has_count = request.get("count").and_then(Value::as_i64).is_some_and(|count| count != 0);
     if matches!(text(request, "allocationMode"), "" | "ExactCount") && !has_count {
         set(request, "count", 1);
-    }
-}
-
-fn time_added(taint: &mut JsonMap) {
-    if lacks(taint, "timeAdded") {
-        set(taint, "timeAdded", Timestamp::now().seconds());
     }
 }
 

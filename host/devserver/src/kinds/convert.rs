@@ -1,41 +1,21 @@
-//! The kinds whose versions differ in more than `apiVersion`: Events (of two groups), HorizontalPodAutoscalers, and custom
-//! resources whose versions have different schemas.
+//! The kinds whose versions differ in more than `apiVersion`: Events (of two groups), and custom resources whose versions have
+//! different schemas.
 //!
-//! The versions of resource.k8s.io differ too, and are not converted: objects are stored as they were written.
-//!
-//! Stored are core/v1 Events, autoscaling/v2 autoscalers, and custom objects in their storage version.
+//! Stored are core/v1 Events, and custom objects in their storage version.
 
 use serde_json::{Value, json};
 
-use super::autoscalers;
 use crate::api::JsonMap;
-use crate::apply::VersionsOf;
 use crate::resources::Resource;
-use crate::schema::{BuiltinTypes, DefaultsLimit, TypeId};
-use crate::typed::{self, Empties, StructId, Structs};
+use crate::schema::DefaultsLimit;
 
 /// Whether objects of this resource are not stored as they are served.
 pub(crate) fn needs_conversion(resource: &Resource) -> bool {
-    matches!(
-        (resource.group.as_str(), resource.version.as_str(), resource.name.as_str()),
-        ("events.k8s.io", _, "events") | ("autoscaling", "v1", "horizontalpodautoscalers")
-    ) || resource.is_converted_by_schema()
+    is_newer_event(resource) || resource.is_converted_by_schema()
 }
 
-fn is_autoscaler(resource: &Resource) -> bool {
-    resource.group == "autoscaling" && resource.name == "horizontalpodautoscalers"
-}
-
-/// Whether objects of this resource are brought to another form when they have been read.
-pub(crate) fn is_rewritten(resource: &Resource) -> bool {
-    needs_conversion(resource) || is_autoscaler(resource)
-}
-
-/// Puts in the defaults that only the stored version of an object has, which came in another.
-pub(crate) fn complete_stored(resource: &Resource, object: &mut JsonMap) {
-    if is_autoscaler(resource) && needs_conversion(resource) {
-        autoscalers::default_v2(object);
-    }
+fn is_newer_event(resource: &Resource) -> bool {
+    (resource.group.as_str(), resource.name.as_str()) == ("events.k8s.io", "events")
 }
 
 /// A field of an object, or of an object in it, that is empty: how it was sent.
@@ -84,14 +64,11 @@ pub(crate) fn put_empties(object: &mut JsonMap, empties: Vec<Empty>) {
     }
 }
 
-/// From the form in which objects come in to the stored one; of a resource that [`is_rewritten`].
+/// From the form in which objects come in to the stored one. The schemas of custom objects bring them to it when they are
+/// complete.
 pub(crate) fn to_stored(resource: &Resource, object: &mut JsonMap) {
-    match resource.group.as_str() {
-        // Their schemas bring them to it when they are complete.
-        _ if resource.is_custom() => {}
-        "events.k8s.io" => rename(object, |(served, stored)| (served, stored)),
-        _ if needs_conversion(resource) => autoscalers::to_v2(object),
-        _ => drop(autoscalers::take_annotations(object)),
+    if is_newer_event(resource) {
+        rename(object, |(served, stored)| (served, stored));
     }
 }
 
@@ -102,17 +79,14 @@ pub(crate) fn from_stored(resource: &Resource, object: &mut JsonMap) {
 
 /// As [`from_stored`], of one of the objects of an answer.
 pub(crate) fn from_stored_within(resource: &Resource, object: &mut JsonMap, limit: &mut DefaultsLimit) {
-    match resource.group.as_str() {
-        _ if resource.is_custom() => resource.convert_by_schema(object, limit),
-        "events.k8s.io" => {
-            rename(object, |(served, stored)| (stored, served));
-            // What core/v1 always has, this version leaves out if it is empty.
-            object.retain(|field, value| {
-                !(matches!(field.as_str(), "reportingController" | "reportingInstance") && value == "")
-            });
-        }
-        _ => autoscalers::to_v1(object),
+    if !is_newer_event(resource) {
+        return resource.convert_by_schema(object, limit);
     }
+    rename(object, |(served, stored)| (stored, served));
+    // What core/v1 always has, this version leaves out if it is empty.
+    object.retain(|field, value| {
+        !(matches!(field.as_str(), "reportingController" | "reportingInstance") && value == "")
+    });
 }
 
 /// Names of fields in events.k8s.io/v1 and in core/v1.
@@ -135,70 +109,5 @@ fn rename(
         if let Some(value) = object.remove(from) {
             object.insert(to.to_owned(), value);
         }
-    }
-}
-
-/// How objects of a kind are converted for managed fields, if it is built in and has several versions.
-pub(crate) fn versions(resource: &Resource) -> Option<Box<dyn VersionsOf>> {
-    if resource.is_custom() || resource.served.len() < 2 {
-        return None;
-    }
-    if is_autoscaler(resource) {
-        return Some(Box::new(Autoscalers));
-    }
-    let kind = Structs::get().of_kind(&resource.api_version(), &resource.kind)?;
-    Some(Box::new(Renamed(kind)))
-}
-
-/// Versions that differ in nothing but their names: what becomes of an object is that its empty fields are left out, as it
-/// passes through Go's structs.
-#[derive(Debug)]
-struct Renamed(StructId);
-
-impl VersionsOf for Renamed {
-    fn type_in(&self, _: &str) -> Option<TypeId> {
-        None
-    }
-
-    fn convert(&self, object: &Value, version: &str) -> Value {
-        let mut converted = object.clone();
-        if let Value::Object(object) = &mut converted {
-            let _ = typed::read(self.0, object, Empties::Dropped);
-            object.insert("apiVersion".to_owned(), version.into());
-        }
-        converted
-    }
-}
-
-#[derive(Debug)]
-struct Autoscalers;
-
-impl Autoscalers {
-    /// Brings an object to Go's form, as far as it is of its type.
-    fn read(version: &str, object: &mut JsonMap) {
-        if let Some(id) = Structs::get().of_kind(version, "HorizontalPodAutoscaler") {
-            let _ = typed::read(id, object, Empties::Dropped);
-        }
-    }
-}
-
-impl VersionsOf for Autoscalers {
-    fn type_in(&self, version: &str) -> Option<TypeId> {
-        BuiltinTypes::get().of_kind(version, "HorizontalPodAutoscaler")
-    }
-
-    fn convert(&self, object: &Value, version: &str) -> Value {
-        let mut converted = object.clone();
-        if let Value::Object(object) = &mut converted {
-            let (other, convert): (_, fn(&mut JsonMap)) = match version {
-                "autoscaling/v1" => ("autoscaling/v2", autoscalers::to_v1),
-                _ => ("autoscaling/v1", autoscalers::to_v2),
-            };
-            Self::read(other, object);
-            convert(object);
-            Self::read(version, object);
-            object.insert("apiVersion".to_owned(), version.into());
-        }
-        converted
     }
 }

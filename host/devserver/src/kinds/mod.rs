@@ -4,13 +4,11 @@
 //! Everything else about a kind is in `tables/`. Defaults are limited to what clients and controllers trip over when it is
 //! missing; those of custom resources are in their schemas.
 
-mod autoscalers;
 mod convert;
 pub(crate) mod daemon_sets;
 mod fields;
 mod immutable;
 mod pod_updates;
-mod pod_warnings;
 mod pods;
 mod prepare;
 mod services;
@@ -18,12 +16,11 @@ mod strategy;
 mod warnings;
 
 pub(crate) use convert::{
-    complete_stored, from_stored, from_stored_within, is_rewritten, needs_conversion, put_empties,
-    take_empties, to_stored, versions,
+    from_stored, from_stored_within, needs_conversion, put_empties, take_empties, to_stored,
 };
 pub(crate) use fields::{FieldFilter, fields};
 pub(crate) use pods::{check_ephemeral, check_node, check_resize, resize};
 pub(crate) use prepare::class_of_growing;
-pub(crate) use services::{Numbers, allocation_first, complete_service, has_hidden, hide};
+pub(crate) use services::{Numbers, complete_service};
 pub(crate) use strategy::{Content, Creation, Dependents, Generation, Review, Strategy};
 pub(crate) use warnings::warnings;

@@ -6,8 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use crate::api::{Cause, JsonMap};
-use crate::store::Stored;
+use crate::api::JsonMap;
 
 /// Where free numbers come from.
 pub(crate) trait Numbers {
@@ -38,6 +37,7 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
                 spec.remove(field);
             }
         }
+        spec.remove("internalTrafficPolicy");
         release_policies(spec, old);
         release_ports(spec, old);
         return;
@@ -63,21 +63,6 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
     }
 }
 
-/// What is said of a Service: what keeps a server from giving it addresses is found before all else, and then alone.
-pub(crate) fn allocation_first(causes: Vec<Cause>) -> Vec<Cause> {
-    // Of the same fields, but found with the others.
-    const LATER: [&str; 4] =
-        ["may not be set ", "may not change once set", " can not be unset", " when releasing the secondary "];
-    let is_first = |cause: &Cause| {
-        (cause.field.starts_with("spec.clusterIP") || cause.field.starts_with("spec.ipFamil"))
-            && !LATER.iter().any(|later| cause.message.contains(later))
-    };
-    match causes.iter().any(is_first) {
-        true => causes.into_iter().filter(is_first).collect(),
-        false => causes,
-    }
-}
-
 /// Takes away what the earlier type of the Service had and this one has no use for, unless the client asks for other values.
 fn release_policies(spec: &mut JsonMap, old: &JsonMap) {
     let is_balanced = text(spec, "type") == "LoadBalancer";
@@ -94,23 +79,6 @@ fn release_policies(spec: &mut JsonMap, old: &JsonMap) {
         if !is_used && old.get(field).is_some() && old.get(field) == spec.get(field) {
             spec.remove(field);
         }
-    }
-}
-
-/// Whether a Service has what its readers are not shown. A real server keeps the traffic policy of one that has become a name,
-/// and shows it after deletions and writes of the status alone.
-pub(crate) fn has_hidden(service: &Stored) -> bool {
-    let is_name = service.object.get_string("/spec/type").is_some_and(|of| of == "ExternalName");
-    // The last write of one that was to be deleted ends in a deletion.
-    let finalizers = service.object.get("/metadata/finalizers").is_some_and(|list| list != "[]");
-    let is_gone = service.object.deletion_timestamp().is_some() && !finalizers;
-    is_name && !is_gone && service.object.get("/spec/internalTrafficPolicy").is_some()
-}
-
-/// Takes out what readers of such a Service are not shown.
-pub(crate) fn hide(service: &mut Value) {
-    if let Some(Value::Object(spec)) = service.get_mut("spec") {
-        spec.remove("internalTrafficPolicy");
     }
 }
 

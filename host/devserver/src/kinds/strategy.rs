@@ -374,11 +374,6 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     ("resource.k8s.io", "deviceclasses", Strategy { answers_deleted: true, ..COUNTED }),
     (
         "resource.k8s.io",
-        "devicetaintrules",
-        Strategy { generation: Generation::Spec, answers_deleted: true, ..STATUS_ALONE },
-    ),
-    (
-        "resource.k8s.io",
         "resourceclaims",
         Strategy {
             answers_deleted: true,
@@ -391,11 +386,6 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "resource.k8s.io",
         "resourceclaimtemplates",
         Strategy { fixed: &[fixed("spec")], check_update: immutable::device_claim, ..ANSWERED },
-    ),
-    (
-        "resource.k8s.io",
-        "resourcepoolstatusrequests",
-        Strategy { needs_version: true, answers_deleted: true, ..STATUS_ALONE },
     ),
     (
         "storage.k8s.io",
@@ -426,12 +416,6 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     ("admissionregistration.k8s.io", "", Strategy { needs_version: true, ..COUNTED }),
     ("flowcontrol.apiserver.k8s.io", "", Strategy { generation: Generation::Spec, ..STATUS_ALONE }),
     ("networking.k8s.io", "servicecidrs", STATUS_ALONE),
-    ("internal.apiserver.k8s.io", "storageversions", Strategy { needs_version: true, ..STATUS_ALONE }),
-    (
-        "storagemigration.k8s.io",
-        "",
-        Strategy { needs_version: true, fixed: &[fixed("spec")], ..STATUS_ALONE },
-    ),
     (
         "storage.k8s.io",
         "storageclasses",
@@ -443,16 +427,6 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
                 fixed("volumeBindingMode"),
             ],
             ..ANSWERED
-        },
-    ),
-    (
-        "coordination.k8s.io",
-        "leasecandidates",
-        Strategy {
-            needs_version: true,
-            creates_on_update: true,
-            fixed: &[fixed_text("spec.leaseName")],
-            ..BUILTIN
         },
     ),
     ("coordination.k8s.io", "", Strategy { needs_version: true, creates_on_update: true, ..BUILTIN }),
@@ -472,16 +446,6 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             unowned: &["spec"],
             records_user: true,
             prepare_update: prepare::request_status,
-            ..BUILTIN
-        },
-    ),
-    (
-        "certificates.k8s.io",
-        "clustertrustbundles",
-        Strategy {
-            names: NameRule::Segment,
-            needs_version: true,
-            fixed: &[fixed_text("spec.signerName")],
             ..BUILTIN
         },
     ),

@@ -14,7 +14,7 @@ mod strategic;
 
 use serde_json::Value;
 
-use crate::schemas::TypeRef;
+use crate::schema::Type;
 
 /// The kinds of patches, by their content types; server-side apply is not among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) fn apply(
     kind: PatchKind,
     patch: &Value,
     current: &Value,
-    schema: Option<TypeRef<'_>>,
+    schema: Option<&Type>,
 ) -> Result<Value, PatchError> {
     match kind {
         PatchKind::Json => json::apply(patch, current),

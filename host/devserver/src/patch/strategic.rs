@@ -23,8 +23,7 @@ use serde_json::{Map, Value};
 use super::PatchError;
 use super::order::{Item, ListOrder, arrange};
 use crate::apply::go_text;
-use crate::schema::clipped;
-use crate::schemas::{Field, TypeRef};
+use crate::schema::{BuiltinTypes, Field, Kind, Type, TypeId, clipped};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -34,7 +33,7 @@ const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 type Object = Map<String, Value>;
 
 /// Applies a strategic merge patch to an object of the type `schema`.
-pub(super) fn apply(patch: &Value, current: &Value, schema: TypeRef<'_>) -> Result<Value, PatchError> {
+pub(super) fn apply(patch: &Value, current: &Value, schema: &Type) -> Result<Value, PatchError> {
     let live = current.as_object().cloned().unwrap_or_default();
     match patch {
         Value::Object(patch) => Ok(Value::Object(merge_map(live, patch, schema)?)),
@@ -43,7 +42,7 @@ pub(super) fn apply(patch: &Value, current: &Value, schema: TypeRef<'_>) -> Resu
     }
 }
 
-fn merge_map(mut live: Object, patch: &Object, schema: TypeRef<'_>) -> Result<Object, PatchError> {
+fn merge_map(mut live: Object, patch: &Object, schema: &Type) -> Result<Object, PatchError> {
     match patch.get(DIRECTIVE) {
         None => {}
         Some(directive) if directive == "replace" => {
@@ -68,11 +67,11 @@ fn merge_map(mut live: Object, patch: &Object, schema: TypeRef<'_>) -> Result<Ob
             (Some(Value::Object(inner)), Value::Object(change)) => {
                 let field = field_of(schema, name)?;
                 let inner = std::mem::take(inner);
-                let whole = field.replaces();
+                let whole = field.patch.replace;
                 Some(Value::Object(if whole {
                     change.clone()
                 } else {
-                    merge_map(inner, change, field.value_type())?
+                    merge_map(inner, change, type_of(field.value_type))?
                 }))
             }
             (Some(Value::Array(inner)), Value::Array(change)) => {
@@ -112,7 +111,7 @@ fn retain_keys(live: &mut Object, patch: &Object) -> Result<(), PatchError> {
 fn merge_ordered_lists<'p>(
     live: &mut Object,
     patch: &'p Object,
-    schema: TypeRef<'_>,
+    schema: &Type,
 ) -> Result<HashSet<&'p str>, PatchError> {
     let mut merged = HashSet::new();
     for (directive, order) in patch {
@@ -146,8 +145,8 @@ fn merge_ordered_lists<'p>(
 /// A field that holds a list.
 struct List<'a> {
     name: &'a str,
-    field: Field<'a>,
-    element: TypeRef<'a>,
+    field: &'a Field,
+    element: &'a Type,
     key: Option<&'a str>,
 }
 
@@ -162,17 +161,17 @@ enum ElementKind {
 }
 
 impl<'a> List<'a> {
-    fn of(schema: TypeRef<'a>, name: &'a str) -> Result<Self, PatchError> {
+    fn of(schema: &'a Type, name: &'a str) -> Result<Self, PatchError> {
         let field = field_of(schema, name)?;
-        let element = field.value_type().items();
+        let element = type_of(field.value_type).items.map(type_of);
         let element =
             element.ok_or_else(|| PatchError::Conflicting(format!("the field {name} is not a list")))?;
-        Ok(Self { name, field, element, key: field.merge_key() })
+        Ok(Self { name, field, element, key: field.merge_key.as_deref() })
     }
 
     /// What the patch makes of the list, by its strategy; `delete` is for `$deleteFromPrimitiveList`.
     fn merge_field(&self, live: Vec<Value>, patch: &[Value], delete: bool) -> Result<Vec<Value>, PatchError> {
-        if !self.field.merges_elements() && !delete {
+        if !self.field.patch.merge && !delete {
             return Ok(patch.to_vec());
         }
         if live.is_empty() && patch.is_empty() {
@@ -375,9 +374,14 @@ fn scalar(value: Value) -> Item {
     Item { identity: value.to_string(), value }
 }
 
-fn field_of<'a>(schema: TypeRef<'a>, name: &str) -> Result<Field<'a>, PatchError> {
-    schema.field(name).ok_or_else(|| {
-        PatchError::Conflicting(match schema.is_free() {
+/// One of the types of the built-in kinds, which alone take strategic merge patches.
+fn type_of(id: TypeId) -> &'static Type {
+    BuiltinTypes::get().types().get(id)
+}
+
+fn field_of<'a>(schema: &'a Type, name: &str) -> Result<&'a Field, PatchError> {
+    schema.fields.get(name).ok_or_else(|| {
+        PatchError::Conflicting(match schema.kind == Kind::Any {
             // It is the only struct that live objects have fields of, although it has none.
             true => format!(
                 "unable to find api field in struct RawExtension for the json field {}",

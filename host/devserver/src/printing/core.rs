@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Row;
 use super::duration::{age, seconds_between, time};
-use super::read::{NONE, condition, count, exists, flag, int, list, map, text, text_or};
+use super::read::{NONE, count, exists, flag, int, list, map, text, text_or};
 use crate::quantity::canonical;
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
@@ -22,7 +22,6 @@ pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
         "nodes" => node(row),
         "resourcequotas" => resource_quota(row),
         "limitranges" => row.name_and_creation(),
-        "componentstatuses" => component_status(row),
         _ => return None,
     })
 }
@@ -86,17 +85,6 @@ fn resource_quota(row: Row<'_>) -> Vec<Value> {
         column.push(format!("{resource}: {used}/{}", canonical(hard)));
     }
     vec![row.name(), requests.join(", ").into(), limits.join(", ").into(), row.age()]
-}
-
-fn component_status(row: Row<'_>) -> Vec<Value> {
-    let healthy = condition(row.object, "/conditions", "Healthy");
-    let status = match healthy {
-        None => "Unknown",
-        Some(healthy) if text(healthy, "/status") == "True" => "Healthy",
-        Some(_) => "Unhealthy",
-    };
-    let part = |pointer| healthy.map_or("", |healthy| text(healthy, pointer));
-    vec![row.name(), status.into(), part("/message").into(), part("/error").into()]
 }
 
 /// An event of either group; they call the same things by different names.

@@ -7,7 +7,6 @@
 //!
 //! Called when a client asks for `as=Table`.
 
-mod admission;
 mod core;
 mod custom;
 mod duration;
@@ -27,7 +26,7 @@ use duration::age;
 pub(crate) use read::selector;
 use read::{name, text};
 
-/// The cells of an object of a built-in kind; `None` if there is no such kind.
+/// The cells of an object of a built-in kind; `None` of a kind that is shown by name and age alone, or if there is no such kind.
 pub(crate) fn cells(group: &str, resource: &str, object: &Value, now: Timestamp) -> Option<Vec<Value>> {
     let row = Row { object, now };
     Some(match (group, resource) {
@@ -42,17 +41,8 @@ pub(crate) fn cells(group: &str, resource: &str, object: &Value, now: Timestamp)
         ("", _) => core::cells(resource, row)?,
         ("apps" | "batch" | "autoscaling", _) => workloads::cells(resource, row)?,
         ("networking.k8s.io" | "discovery.k8s.io", _) => network::cells(resource, row)?,
-        ("storage.k8s.io", _) => storage::cells(resource, row)?,
-        ("admissionregistration.k8s.io" | "certificates.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
-        | (
-            "storagemigration.k8s.io"
-            | "apiextensions.k8s.io"
-            | "apiregistration.k8s.io"
-            | "internal.apiserver.k8s.io",
-            _,
-        ) => admission::cells(resource, row)?,
-        ("rbac.authorization.k8s.io" | "policy" | "scheduling.k8s.io", _)
-        | ("coordination.k8s.io" | "node.k8s.io" | "resource.k8s.io", _) => policy::cells(resource, row)?,
+        ("rbac.authorization.k8s.io" | "policy" | "coordination.k8s.io", _) => policy::cells(resource, row)?,
+        ("apiextensions.k8s.io", "customresourcedefinitions") => row.name_and_creation(),
         _ => return None,
     })
 }

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::Row;
 use super::read::{
-    NONE, UNSET, annotation, at_most, count, exists, int, joined, labels, list, load_balancer, name,
-    optional_text, selector_or_none, text, text_or, texts,
+    NONE, UNSET, at_most, count, int, joined, labels, list, load_balancer, optional_text, selector_or_none,
+    text, text_or, texts,
 };
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
@@ -13,12 +13,9 @@ pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
     Some(match resource {
         "endpointslices" => endpoint_slice(row),
         "ingresses" => ingress(row),
-        "ingressclasses" => ingress_class(row),
         "networkpolicies" => {
             vec![row.name(), selector_or_none(object, "/spec/podSelector").into(), row.age()]
         }
-        "servicecidrs" => vec![row.name(), texts(object, "/spec/cidrs").join(",").into(), row.age()],
-        "ipaddresses" => ip_address(row),
         _ => return None,
     })
 }
@@ -131,39 +128,4 @@ fn hosts(rules: &[Value]) -> String {
     }
     let shown = joined(&hosts, "*");
     if more { format!("{shown} + {} more...", rules.len() - SHOWN) } else { shown }
-}
-
-fn ingress_class(row: Row<'_>) -> Vec<Value> {
-    let class = row.object;
-    let default = annotation(class, "ingressclass.kubernetes.io/is-default-class") == Some("true");
-    let parameters = if exists(class, "/spec/parameters") {
-        let group = optional_text(class, "/spec/parameters/apiGroup").map(|group| format!(".{group}"));
-        let (kind, name) = (text(class, "/spec/parameters/kind"), text(class, "/spec/parameters/name"));
-        format!("{kind}{}/{name}", group.unwrap_or_default())
-    } else {
-        NONE.to_owned()
-    };
-    vec![
-        format!("{}{}", name(class), if default { " (default)" } else { "" }).into(),
-        text(class, "/spec/controller").into(),
-        parameters.into(),
-        row.age(),
-    ]
-}
-
-/// The server sends an age for which it declares no column.
-fn ip_address(row: Row<'_>) -> Vec<Value> {
-    let mut parent = NONE.to_owned();
-    if let Some(reference) = row.object.pointer("/spec/parentRef").filter(|reference| !reference.is_null()) {
-        let group = text(reference, "/group");
-        let resource = text(reference, "/resource");
-        parent =
-            if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }.to_lowercase();
-        let namespace = text(reference, "/namespace");
-        for part in [namespace, text(reference, "/name")].into_iter().skip(usize::from(namespace.is_empty()))
-        {
-            parent = format!("{parent}/{part}");
-        }
-    }
-    vec![row.name(), parent.into(), row.age()]
 }

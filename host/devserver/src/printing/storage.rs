@@ -1,26 +1,10 @@
-//! Volumes, claims and the group `storage.k8s.io`.
+//! Volumes and claims.
 
 use serde_json::Value;
 
 use super::Row;
-use super::read::{
-    NONE, UNSET, annotation, count, exists, flag, is_deleted, joined, list, map, name, optional_text, text,
-    texts,
-};
+use super::read::{UNSET, annotation, exists, is_deleted, map, optional_text, text, texts};
 use crate::quantity::canonical;
-
-pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
-    let object = row.object;
-    Some(match resource {
-        "storageclasses" => storage_class(row),
-        "csidrivers" => csi_driver(row),
-        "csinodes" => vec![row.name(), count(object, "/spec/drivers").into(), row.age()],
-        "csistoragecapacities" => row.name_and_creation(),
-        "volumeattachments" => volume_attachment(row),
-        "volumeattributesclasses" => vec![row.name(), text(object, "/driverName").into(), row.age()],
-        _ => return None,
-    })
-}
 
 pub(super) fn persistent_volume(row: Row<'_>) -> Vec<Value> {
     let volume = row.object;
@@ -89,51 +73,4 @@ fn access_modes(object: &Value, pointer: &str) -> String {
     let given = texts(object, pointer);
     let shown = MODES.iter().filter(|(mode, _)| given.contains(mode)).map(|(_, short)| *short);
     shown.collect::<Vec<_>>().join(",")
-}
-
-fn storage_class(row: Row<'_>) -> Vec<Value> {
-    let class = row.object;
-    let markers =
-        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
-    let default = markers.iter().any(|marker| annotation(class, marker) == Some("true"));
-    vec![
-        format!("{}{}", name(class), if default { " (default)" } else { "" }).into(),
-        text(class, "/provisioner").into(),
-        optional_text(class, "/reclaimPolicy").unwrap_or("Delete").into(),
-        optional_text(class, "/volumeBindingMode").unwrap_or("Immediate").into(),
-        flag(class, "/allowVolumeExpansion").into(),
-        row.age(),
-    ]
-}
-
-fn csi_driver(row: Row<'_>) -> Vec<Value> {
-    let driver = row.object;
-    let audiences = list(driver, "/spec/tokenRequests").iter().map(|request| text(request, "/audience"));
-    let audiences = if exists(driver, "/spec/tokenRequests") {
-        audiences.collect::<Vec<_>>().join(",")
-    } else {
-        UNSET.to_owned()
-    };
-    vec![
-        row.name(),
-        driver.pointer("/spec/attachRequired").and_then(Value::as_bool).unwrap_or(true).into(),
-        flag(driver, "/spec/podInfoOnMount").into(),
-        flag(driver, "/spec/storageCapacity").into(),
-        audiences.into(),
-        flag(driver, "/spec/requiresRepublish").into(),
-        joined(&texts(driver, "/spec/volumeLifecycleModes"), NONE).into(),
-        row.age(),
-    ]
-}
-
-fn volume_attachment(row: Row<'_>) -> Vec<Value> {
-    let attachment = row.object;
-    vec![
-        row.name(),
-        text(attachment, "/spec/attacher").into(),
-        text(attachment, "/spec/source/persistentVolumeName").into(),
-        text(attachment, "/spec/nodeName").into(),
-        flag(attachment, "/status/attached").into(),
-        row.age(),
-    ]
 }

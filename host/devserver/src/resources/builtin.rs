@@ -3,10 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 
+use super::custom::table_column;
 use super::{Group, Origin, Resource, Subresource, TableColumn, Version, api_version};
 use crate::kinds::Strategy;
+use crate::printing::cells;
 
 #[derive(Deserialize)]
 struct File {
@@ -140,7 +144,10 @@ fn resource(group: &str, version: &str, entry: Entry, served: Arc<[String]>) -> 
         categories: entry.categories,
         verbs: entry.verbs,
         subresources: entry.subresources.into_iter().map(subresource).collect(),
-        columns: entry.columns.into_iter().map(column).collect(),
+        columns: match cells(group, &entry.name, &Value::Null, Timestamp::UNIX_EPOCH) {
+            Some(_) => entry.columns.into_iter().map(column).collect(),
+            None => vec![table_column("Name", "string", "name", 0), table_column("Age", "string", "", 0)],
+        },
         storage: storage.into(),
         strategy: Strategy::builtin(group, &entry.name),
         served,

@@ -378,7 +378,7 @@ fn formats_in(definition: &JsonMap) -> HashSet<&str> {
     formats
 }
 
-fn table_column(name: &str, kind: &str, format: &str, priority: i64) -> TableColumn {
+pub(super) fn table_column(name: &str, kind: &str, format: &str, priority: i64) -> TableColumn {
     TableColumn { name: name.to_owned(), kind: kind.to_owned(), format: format.to_owned(), priority }
 }
 

@@ -23,6 +23,7 @@ use crate::schema::Schema;
 
 pub(crate) use custom::{Definition, definition_status};
 pub(crate) use scale::ScalePaths;
+#[cfg(feature = "testing")]
 pub use schemas::read_builtin;
 pub(crate) use schemas::{Review, VersionSchemas, WrittenPart};
 pub(crate) use sizes::check_stored;

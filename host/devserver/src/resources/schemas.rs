@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{Definition, Origin, Resource, ScalePaths, sizes};
 use crate::api::{ApiError, Cause, JsonMap};
 use crate::defaults;
-use crate::kinds::{self, Content};
+use crate::kinds::Content;
 use crate::schema::{
     Budget, BuiltinTypes, DefaultsLimit, Nulls, Schema, TooManyDefaults, unreadable_keyword,
 };
@@ -119,7 +119,6 @@ impl Resource {
         if matches!(self.origin, Origin::Builtin) {
             // Definitions are stored as JSON.
             let is_json = self.strategy.content == Content::Defined;
-            kinds::complete_stored(self, object);
             self.settle(object, if is_json { Empties::Dropped } else { Empties::Stored });
         }
         review
@@ -162,7 +161,6 @@ impl Resource {
     fn stored_kind(&self) -> (String, &str) {
         match (self.group.as_str(), self.name.as_str()) {
             ("events.k8s.io", "events") => ("v1".to_owned(), "Event"),
-            ("autoscaling", "horizontalpodautoscalers") => ("autoscaling/v2".to_owned(), &self.kind),
             _ => (self.api_version(), &self.kind),
         }
     }
@@ -242,6 +240,7 @@ fn settle_metadata(object: &mut JsonMap) -> Result<(), String> {
 ///
 /// # Errors
 /// The server's message if a value is not of its field's type.
+#[cfg(feature = "testing")]
 pub fn read_builtin(object: &mut serde_json::Map<String, Value>) -> Result<(), String> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     admit_builtin(&text("apiVersion"), &text("kind"), object).map(drop)

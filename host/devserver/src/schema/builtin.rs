@@ -101,6 +101,11 @@ impl BuiltinTypes {
         self.kinds.get(format!("{api_version}/{kind}").as_str()).copied()
     }
 
+    /// As [`BuiltinTypes::of_kind`], the type itself.
+    pub(crate) fn type_of_kind(&self, api_version: &str, kind: &str) -> Option<&Type> {
+        self.of_kind(api_version, kind).map(|id| self.types.get(id))
+    }
+
     /// Drops the fields that a kind does not have; gives their paths.
     pub(crate) fn prune(&self, kind: TypeId, object: &mut JsonMap) -> Vec<String> {
         let mut dropped = prune(&self.types, kind, object);
@@ -266,5 +271,70 @@ mod tests {
         let dropped = BuiltinTypes::get().prune_metadata("metadata", &mut metadata);
         assert_eq!(dropped, ["metadata.nmae", "metadata.ownerReferences[0].nmae"]);
         assert_eq!(metadata, json!({"name": "a", "labels": {"b": "c"}, "ownerReferences": [{"name": "d"}]}));
+    }
+
+    /// A table whose types have all strategies of patches.
+    const TABLE: &str = r#"{
+        "kinds": {"v1/Pod": "Pod"},
+        "types": {
+            "Pod": {
+                "containers": "[Container;list=map;keys=name;patch=merge;mergeKey=name;required",
+                "volumes": "[Container;patch=merge,retainKeys;mergeKey=name",
+                "labels": "{string",
+                "matrix": "[[string",
+                "selector": "Container;patch=replace;map=atomic",
+                "strategy": "Container;patch=retainKeys",
+                "odd": "Container;default={\"a\":\"b;patch=merge;mergeKey=x\"}",
+                "started": "string:date-time"
+            },
+            "Container": {"name": "string;required"}
+        }
+    }"#;
+
+    #[test]
+    fn the_strategies_of_patches_are_read() {
+        let table = BuiltinTypes::parse(TABLE).unwrap();
+        let types = table.types();
+        let pod = types.get(table.of_kind("v1", "Pod").unwrap());
+        for (name, merges, replaces) in [
+            ("containers", true, false),
+            ("volumes", true, false),
+            ("selector", false, true),
+            ("strategy", false, false),
+            ("labels", false, false),
+            // What looks like an attribute inside a default is none.
+            ("odd", false, false),
+        ] {
+            let strategy = &pod.fields[name].patch;
+            assert_eq!((strategy.merge, strategy.replace), (merges, replaces), "{name}");
+        }
+        let type_of = |name: &str| types.get(pod.fields[name].value_type);
+        assert_eq!(pod.fields["containers"].merge_key.as_deref(), Some("name"));
+        assert!(pod.fields["odd"].merge_key.is_none() && type_of("odd").fields.contains_key("name"));
+        assert!(type_of("containers").fields.is_empty(), "a list has no fields");
+        assert!(types.get(type_of("containers").items.unwrap()).fields.contains_key("name"));
+        let inner = types.get(type_of("matrix").items.unwrap());
+        assert!(types.get(inner.items.unwrap()).items.is_none());
+        assert!(type_of("labels").items.is_none() && type_of("labels").fields.is_empty());
+        assert!(type_of("started").items.is_none());
+    }
+
+    #[test]
+    fn a_table_that_names_a_type_it_has_not_is_refused() {
+        for table in
+            [r#"{"kinds": {"v1/A": "A"}, "types": {}}"#, r#"{"kinds": {}, "types": {"A": {"b": "[B"}}}"#]
+        {
+            assert!(BuiltinTypes::parse(table).is_err(), "{table}");
+        }
+    }
+
+    #[test]
+    fn the_table_knows_how_lists_of_a_pod_merge() {
+        let builtin = BuiltinTypes::get();
+        assert!(builtin.of_kind("example.org/v1", "Widget").is_none());
+        let pod = builtin.types().get(builtin.of_kind("v1", "Pod").unwrap());
+        let spec = builtin.types().get(pod.fields["spec"].value_type);
+        assert_eq!(spec.fields["containers"].merge_key.as_deref(), Some("name"));
+        assert!(spec.fields["volumes"].patch.merge && !spec.fields["tolerations"].patch.merge);
     }
 }

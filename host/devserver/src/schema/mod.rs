@@ -45,8 +45,9 @@ pub(crate) use budget::Budget;
 pub(crate) use builtin::{BUILTIN_TABLE, BuiltinTable, BuiltinTypes, FieldText, attribute};
 pub(crate) use causes::{Causes, clipped, invalid, shown};
 pub(crate) use decode::unreadable_keyword;
+pub(crate) use formats::is_go_duration;
 pub(crate) use default::{DefaultsLimit, Nulls, TooManyDefaults};
-pub(crate) use strict::{duplicate_fields, faults_of_text, with_first_fields};
+pub(crate) use strict::{duplicate_fields, faults_of_text};
 pub(crate) use structural::MAX_DEPTH;
 pub(crate) use types::{Entries, Field, Kind, ListKind, Type, TypeId, Types};
 

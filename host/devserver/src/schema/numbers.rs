@@ -42,21 +42,18 @@ pub(super) fn faults(kind: Kind, rules: &Rules, number: &Number) -> Vec<Fault> {
         faults.extend(fault);
         faults.extend(factor_fault(number, whole, factor));
     }
-    if let Some(Bound { value, exclusive }) = rules.minimum {
-        let fault = type_fault("Minimum boundary", text(value));
+    let bounds: [(_, _, _, fn(f64, f64) -> bool); 2] = [
+        (rules.minimum, "Minimum boundary", "greater", |number, bound| number < bound),
+        (rules.maximum, "Maximum boundary", "less", |number, bound| number > bound),
+    ];
+    for (bound, what, order, is_beyond) in bounds {
+        let Some(Bound { value, exclusive }) = bound else { continue };
+        let fault = type_fault(what, text(value));
         let whole = number.as_i64().filter(|_| fault.is_none());
         faults.extend(fault);
-        let than = if exclusive { "greater than" } else { "greater than or equal to" };
-        let (is_wrong, bound) = compare(number, whole, value, |number, bound| number < bound, exclusive);
-        faults.extend(is_wrong.then(|| Fault::Value(format!("should be {than} {bound}"))));
-    }
-    if let Some(Bound { value, exclusive }) = rules.maximum {
-        let fault = type_fault("Maximum boundary", text(value));
-        let whole = number.as_i64().filter(|_| fault.is_none());
-        faults.extend(fault);
-        let than = if exclusive { "less than" } else { "less than or equal to" };
-        let (is_wrong, bound) = compare(number, whole, value, |number, bound| number > bound, exclusive);
-        faults.extend(is_wrong.then(|| Fault::Value(format!("should be {than} {bound}"))));
+        let or_equal = if exclusive { "" } else { " or equal to" };
+        let (is_wrong, bound) = compare(number, whole, value, is_beyond, exclusive);
+        faults.extend(is_wrong.then(|| Fault::Value(format!("should be {order} than{or_equal} {bound}"))));
     }
     faults
 }

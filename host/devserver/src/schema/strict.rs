@@ -9,58 +9,32 @@ use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use serde_json::Value;
-
+use super::builtin::BuiltinTypes;
 use super::causes::Path;
 use super::types::{Entries, Kind, Type, TypeId, Types};
-use crate::api::JsonMap;
 
 /// How many duplicates are named, as by a real server.
 const MAX_NAMED: usize = 100;
 
-/// A scalar is no object, so there is nothing to find in it.
-macro_rules! visit_scalars {
-    () => {
-        fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_str<E>(self, _: &str) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_unit<E>(self) -> Result<(), E> {
-            Ok(())
-        }
-    };
-}
-
 /// The paths of fields that stand more than once in an object, each once. Malformed JSON has none: it is refused before.
 pub(crate) fn duplicate_fields(json: &[u8]) -> Vec<String> {
-    let mut found = Finder { path: Path::default(), duplicates: Vec::new() };
-    // An error ends the walk; the caller has parsed the body and knows it.
-    let _ = found.deserialize(&mut serde_json::Deserializer::from_slice(json));
-    found.duplicates
+    faults(json, BuiltinTypes::get().types(), None).into_iter().map(|(_, path)| path).collect()
 }
 
 /// What is wrong with the text of an object of a built-in kind, in the order of the text: duplicate and unknown fields, each
 /// once. What is in an unknown field, or in one that is kept as it comes, is not looked at.
 pub(crate) fn faults_of_text(json: &[u8], types: &Types, kind: TypeId) -> Vec<String> {
+    let found = faults(json, types, Some(types.get(kind)));
+    found.into_iter().map(|(what, path)| format!("{what} field \"{path}\"")).collect()
+}
+
+/// A fault and the path of its field.
+type Fault = (&'static str, String);
+
+fn faults(json: &[u8], types: &Types, value_type: Option<&Type>) -> Vec<Fault> {
     let mut found = Faults { types, path: Path::default(), known: HashSet::new(), faults: Vec::new() };
-    let seed = Typed { faults: &mut found, value_type: Some(types.get(kind)) };
-    // As in `duplicate_fields`.
+    let seed = Typed { faults: &mut found, value_type };
+    // An error ends the walk; the caller has parsed the body and knows it.
     let _ = seed.deserialize(&mut serde_json::Deserializer::from_slice(json));
     found.faults
 }
@@ -68,14 +42,14 @@ pub(crate) fn faults_of_text(json: &[u8], types: &Types, kind: TypeId) -> Vec<St
 struct Faults<'a> {
     types: &'a Types,
     path: Path,
-    known: HashSet<String>,
-    faults: Vec<String>,
+    known: HashSet<Fault>,
+    faults: Vec<Fault>,
 }
 
 impl Faults<'_> {
-    fn add(&mut self, what: &str) {
+    fn add(&mut self, what: &'static str) {
         if self.faults.len() < MAX_NAMED {
-            let fault = format!("{what} field \"{}\"", self.path.as_str());
+            let fault = (what, self.path.as_str().to_owned());
             if self.known.insert(fault.clone()) {
                 self.faults.push(fault);
             }
@@ -156,126 +130,29 @@ impl<'de> Visitor<'de> for Typed<'_, '_> {
         }
     }
 
-    visit_scalars!();
-}
-
-/// The object in a text with the first of each of its fields, not the last; `None` if that is the same.
-pub(crate) fn with_first_fields(json: &[u8]) -> Option<Value> {
-    if duplicate_fields(json).is_empty() {
-        return None;
-    }
-    FirstFields.deserialize(&mut serde_json::Deserializer::from_slice(json)).ok()
-}
-
-struct FirstFields;
-
-impl<'de> DeserializeSeed<'de> for FirstFields {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for FirstFields {
-    type Value = Value;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("any JSON value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut members = JsonMap::new();
-        while let Some(name) = map.next_key::<String>()? {
-            let value = map.next_value_seed(FirstFields)?;
-            members.entry(name).or_insert(value);
-        }
-        Ok(members.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut elements = Vec::new();
-        while let Some(element) = list.next_element_seed(FirstFields)? {
-            elements.push(element);
-        }
-        Ok(elements.into())
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-}
-
-struct Finder {
-    path: Path,
-    duplicates: Vec<String>,
-}
-
-impl<'de> DeserializeSeed<'de> for &mut Finder {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for &mut Finder {
-    type Value = ();
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("any JSON value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut names: HashSet<Name<'de>> = HashSet::new();
-        while let Some(name) = map.next_key::<Name<'de>>()? {
-            let mark = self.path.field(&name.0);
-            if !names.insert(name) {
-                let path = self.path.as_str();
-                if self.duplicates.len() < MAX_NAMED && !self.duplicates.iter().any(|known| known == path) {
-                    self.duplicates.push(path.to_owned());
-                }
-            }
-            map.next_value_seed(&mut *self)?;
-            self.path.back(&mark);
-        }
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let mut index = 0;
-        loop {
-            let mark = self.path.index(index);
-            let more = list.next_element_seed(&mut *self)?.is_some();
-            self.path.back(&mark);
-            if !more {
-                return Ok(());
-            }
-            index += 1;
-        }
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
     }
 
-    visit_scalars!();
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
 }
 
 /// A field's name, borrowed from the body if it has no escapes.
@@ -308,7 +185,6 @@ impl<'de> Deserialize<'de> for Name<'de> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::builtin::BuiltinTypes;
     use super::*;
 
     #[test]
@@ -336,13 +212,6 @@ mod tests {
         assert!(duplicate_fields(deep.as_bytes()).is_empty());
         let many: String = (0..1000).map(|i| format!("\"f{i}\":0,\"f{i}\":1,")).collect();
         assert_eq!(duplicate_fields(format!("{{{many}\"z\":0}}").as_bytes()).len(), MAX_NAMED);
-    }
-
-    #[test]
-    fn the_first_of_equal_fields_can_be_read() {
-        let first = with_first_fields(br#"{"a": 1, "b": [{"c": "x", "c": null}], "a": 2}"#);
-        assert_eq!(first, Some(serde_json::json!({"a": 1, "b": [{"c": "x"}]})));
-        assert_eq!(with_first_fields(br#"{"a": 1}"#), None);
     }
 
     #[test]

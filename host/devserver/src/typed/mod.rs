@@ -16,13 +16,13 @@
 mod read;
 mod structs;
 mod time;
-mod tree;
+
+use serde_json::Value;
 
 use crate::api::JsonMap;
 
 pub(crate) use read::{Empties, is_empty};
 pub(crate) use structs::{StructId, Structs};
-pub(crate) use tree::convert;
 
 /// Brings an object to Go's form.
 ///
@@ -30,6 +30,23 @@ pub(crate) use tree::convert;
 /// What Go's decoder says of a value that is not of its field's type.
 pub(crate) fn read(kind: StructId, object: &mut JsonMap, empties: Empties) -> Result<(), String> {
     read::Reader::new(Structs::get(), kind, empties).object(object)
+}
+
+/// Makes whole numbers of the floats that are ones: what a patch or an apply has made is no text any more, and Go takes them.
+pub(crate) fn settle_numbers(object: &mut JsonMap) {
+    fn settle(value: &mut Value) {
+        match value {
+            Value::Number(number) if number.is_f64() => {
+                if let Some(whole) = number.as_f64().and_then(read::whole) {
+                    *value = whole.into();
+                }
+            }
+            Value::Array(list) => list.iter_mut().for_each(settle),
+            Value::Object(object) => object.values_mut().for_each(settle),
+            _ => {}
+        }
+    }
+    object.values_mut().for_each(settle);
 }
 
 #[cfg(test)]

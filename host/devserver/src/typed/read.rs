@@ -279,7 +279,7 @@ pub(crate) fn is_empty(shape: &Shape, value: &Value) -> bool {
 }
 
 /// As Go's messages name the kind of a JSON value.
-pub(super) fn kind(value: &Value) -> &'static str {
+fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -84,13 +84,13 @@ fn a_value_of_a_wrong_type_is_refused_in_gos_words() {
             "v1",
             "Pod",
             json!({"metadata": {"creationTimestamp": "x"}}),
-            r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#,
+            r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x""#,
         ),
         (
             "coordination.k8s.io/v1",
             "Lease",
             json!({"spec": {"renewTime": "2026-01-01T00:00:00.5Z"}}),
-            r#"parsing time "2026-01-01T00:00:00.5Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse ".5Z" as ".000000""#,
+            r#"parsing time "2026-01-01T00:00:00.5Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "2026-01-01T00:00:00.5Z""#,
         ),
         (
             "v1",

@@ -130,18 +130,3 @@ fn expressions_are_limited_in_length() {
         "spec.auditAnnotations[0].valueExpression: Required value: must not exceed 5120 bytes in length";
     assert_eq!(said("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", policy), [why]);
 }
-
-#[test]
-fn a_request_of_the_first_beta_version_is_one_for_exactly_something() {
-    let claim =
-        |request: Value| json!({"metadata": {"name": "a"}, "spec": {"devices": {"requests": [request]}}});
-    let flat = claim(json!({"name": "a", "deviceClassName": "-", "allocationMode": "All", "count": 1}));
-    let said_of = said("resource.k8s.io/v1beta1", "ResourceClaim", flat);
-    let places: Vec<&str> = said_of.iter().filter_map(|cause| cause.split(": ").next()).collect();
-    let at = "spec.devices.requests[0].exactly";
-    assert_eq!(places, [format!("{at}.deviceClassName"), format!("{at}.count")]);
-    let none = said("resource.k8s.io/v1beta1", "ResourceClaim", claim(json!({"name": "a"})));
-    let why =
-        "spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required";
-    assert_eq!(none, [why]);
-}

@@ -47,7 +47,7 @@ impl Core {
         let source = Source { is_applied: true, ..Source::default() };
         let as_stored = |object: Value| match object {
             Value::Object(object) => {
-                write.as_stored(object, &source).map_err(|error| unconverted(error, write, config))
+                write.as_stored(object, &source).map_err(|error| unconverted(error, write))
             }
             _ => Err(ApiError::bad_request("the patch leaves no object")),
         };
@@ -85,23 +85,16 @@ fn creates(write: &Write, part: ObjectPart) -> bool {
     part == ObjectPart::Main || part == ObjectPart::Status && write.resource.strategy.status_creates
 }
 
-/// The words of a real server, which converts what it has applied to the type of the kind.
-fn unconverted(error: ApiError, write: &Write, config: &Value) -> ApiError {
+/// A real server, which converts what it has applied to the type of the kind, takes what cannot be read for a fault of its own.
+fn unconverted(error: ApiError, write: &Write) -> ApiError {
     let (kind, version) = (&write.resource.kind, &write.resource.version);
-    let Some(why) =
-        error.message.strip_prefix(&format!("{kind} in version {version:?} cannot be handled as a {kind}: "))
-    else {
-        return error;
-    };
-    let text = |field: &str| config.pointer(field).and_then(Value::as_str).unwrap_or_default();
-    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
-    let api_version = write.resource.api_version();
-    let slash = if api_version.contains('/') { "" } else { "/" };
-    let kind = format!("{slash}{api_version}, Kind={kind}");
-    let message = format!(
-        "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured object \
-         to {kind}: {}{why}",
-        if write.resource.is_custom() { "error decoding from json: " } else { "" }
-    );
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    let unreadable = format!("{kind} in version {version:?} cannot be handled as a {kind}: ");
+    match error.message.strip_prefix(&unreadable) {
+        Some(why) => {
+            let message =
+                format!("failed to convert new object ({kind} {}) to proper version: {why}", write.name);
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+        }
+        None => error,
+    }
 }

@@ -1,10 +1,10 @@
 //! The configuration that a request applies: YAML, of which JSON is a part. Of several documents the first counts, of equal
 //! keys the last.
 
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-use super::yaml_doubles::yaml_doubles;
 use super::{JsonMap, ResourceRequest, Write};
 use crate::api::{ApiError, FieldValidation};
 use crate::schema::duplicate_fields;
@@ -25,7 +25,7 @@ pub(super) fn read(request: &ResourceRequest) -> Result<JsonMap, ApiError> {
     // Most clients send JSON, which is read faster, and without the bounds of YAML.
     let value = match serde_json::from_slice(&request.body) {
         Ok(value) => value,
-        Err(_) => first_document(&request.body).map_err(wrong)?,
+        Err(_) => first_document(&request.body, DuplicateKeyPolicy::LastWins).map_err(wrong)?,
     };
     match value {
         Value::Object(object) => Ok(object),
@@ -35,8 +35,8 @@ pub(super) fn read(request: &ResourceRequest) -> Result<JsonMap, ApiError> {
     }
 }
 
-fn first_document(mut text: &[u8]) -> Result<Value, String> {
-    let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
+fn first_document(mut text: &[u8], duplicate_keys: DuplicateKeyPolicy) -> Result<Value, String> {
+    let options = serde_saphyr::options! { duplicate_keys: duplicate_keys };
     let first = serde_saphyr::read_with_options(&mut text, options).next();
     first.unwrap_or(Ok(Value::Null)).map_err(|error| error.without_snippet().to_string())
 }
@@ -50,11 +50,14 @@ pub(super) fn check_doubles(request: &ResourceRequest, write: &Write) -> Result<
     if write.validation == FieldValidation::Ignore {
         return Ok(());
     }
-    let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&request.body).is_ok();
-    if is_json && duplicate_fields(&request.body).is_empty() {
-        return Ok(());
-    }
-    let doubles = yaml_doubles(&request.body);
+    let doubles: Vec<String> = match serde_json::from_slice::<IgnoredAny>(&request.body) {
+        Ok(_) => {
+            let paths = duplicate_fields(&request.body).into_iter();
+            paths.map(|path| format!("key {path:?} already set in map")).collect()
+        }
+        // It has been read before, but for this.
+        Err(_) => first_document(&request.body, DuplicateKeyPolicy::Error).err().into_iter().collect(),
+    };
     if doubles.is_empty() {
         return Ok(());
     }

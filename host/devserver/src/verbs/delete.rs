@@ -219,7 +219,6 @@ impl Core {
             };
             let rendering = Rendering::of(request)?;
             // What goes on for a while is shown as it is stored.
-            let rendering = if deleted.gone { rendering } else { rendering.whole() };
             return Ok(Answer::Whole { code, body: rendering.object(&deleted.last) });
         }
         let mut details = json!({

@@ -134,7 +134,7 @@ pub(super) fn check_new(write: &Write, object: &mut JsonMap) -> Result<String, A
             true => format!(
                 "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             ),
-            false => other_uid(write, uid, ""),
+            false => other_uid(uid, ""),
         };
         return Err(ApiError::conflict(write.about(), &why));
     }
@@ -194,24 +194,9 @@ pub(super) fn check_names_of(write: &Write, object: &JsonMap) -> Result<(), ApiE
     check_names(write, &mut Metadata::of(&mut object.clone())?)
 }
 
-/// What a server says of a UID that is not that of the object: as its store names it.
-fn other_uid(write: &Write, uid: &str, own: &str) -> String {
-    let resource = &write.resource;
-    let name = match (resource.group.as_str(), resource.name.as_str()) {
-        ("", "replicationcontrollers") => "controllers",
-        ("", "endpoints") => "services/endpoints",
-        ("", "nodes") => "minions",
-        ("", "services") => "services/specs",
-        ("networking.k8s.io", "ingresses") => "ingress",
-        (_, name) => name,
-    };
-    let has_group = resource.is_custom() || resource.group == "apiextensions.k8s.io";
-    let group = if has_group { format!("{}/", resource.group) } else { String::new() };
-    format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{group}{name}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: UID in precondition: {uid}, UID in object meta: {own}",
-        write.key()
-    )
+/// What a server says of a UID that is not that of the object.
+fn other_uid(uid: &str, own: &str) -> String {
+    format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}")
 }
 
 /// What Go says of a resource version that is no number.
@@ -229,7 +214,7 @@ pub(super) fn check(write: &Write, current: &Stored, object: &mut JsonMap) -> Re
     let uid = metadata.text("uid");
     // Of a patch it is one cause of several.
     if !uid.is_empty() && uid != current.object.uid() && !write.is_patch {
-        return Err(ApiError::conflict(write.about(), &other_uid(write, uid, current.object.uid())));
+        return Err(ApiError::conflict(write.about(), &other_uid(uid, current.object.uid())));
     }
     match metadata.text("resourceVersion") {
         "" if write.resource.strategy.needs_version => {

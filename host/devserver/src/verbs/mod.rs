@@ -26,7 +26,6 @@ mod subresource;
 mod update;
 mod watch;
 mod write;
-mod yaml_doubles;
 
 use std::sync::Arc;
 use std::time::Duration;

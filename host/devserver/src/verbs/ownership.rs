@@ -99,7 +99,6 @@ fn with_kind<R>(write: &Write, done: impl FnOnce(&Kind<'_>, &Writer<'_>) -> R) -
     let served: Vec<&str> = resource.served.iter().map(String::as_str).collect();
     let ignores_alike = !resource.is_custom() || !write.subresource.is_empty();
     let is_decoded = matches!(resource.origin, Origin::Builtin);
-    let versions = kinds::versions(resource);
     let kind = Kind {
         types,
         root,
@@ -108,7 +107,6 @@ fn with_kind<R>(write: &Write, done: impl FnOnce(&Kind<'_>, &Writer<'_>) -> R) -
         empty: &empty,
         ignores_alike,
         is_decoded,
-        versions: versions.as_deref(),
     };
     Some(done(&kind, &writer))
 }

@@ -7,7 +7,7 @@ use super::write::Source;
 use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, ResourceRequest, Write, identity};
 use crate::api::{About, ApiError, Cause};
 use crate::patch::{self, PatchError, PatchKind};
-use crate::schemas::Schemas;
+use crate::schema::{BuiltinTypes, Type};
 
 impl Core {
     pub(super) fn patch(&self, request: &ResourceRequest) -> Outcome {
@@ -71,7 +71,7 @@ impl Patch {
         current: &Value,
         source: &Source<'_>,
     ) -> Result<JsonMap, ApiError> {
-        let schema = Schemas::builtin().of_kind(&write.resource.api_version(), &write.resource.kind);
+        let schema = BuiltinTypes::get().type_of_kind(&write.resource.api_version(), &write.resource.kind);
         let patched = self.apply_to(current, schema).map_err(|e| refused(&e))?;
         if self.kind != PatchKind::Strategic && !write.resource.is_custom() && patched["apiVersion"].is_null()
         {
@@ -85,11 +85,7 @@ impl Patch {
     }
 
     /// What the patch makes of any tree.
-    pub(super) fn apply_to(
-        &self,
-        current: &Value,
-        schema: Option<crate::schemas::TypeRef<'_>>,
-    ) -> Result<Value, PatchError> {
+    pub(super) fn apply_to(&self, current: &Value, schema: Option<&Type>) -> Result<Value, PatchError> {
         patch::apply(self.kind, &self.patch, current, schema)
     }
 }

@@ -28,8 +28,6 @@ pub(crate) struct Rendering {
     form: LineForm,
     pub(crate) shape: Shape,
     convert: bool,
-    /// What an object may not show to readers, although it is stored: see [`kinds::has_hidden`].
-    hides: bool,
     included: Included,
 }
 
@@ -52,7 +50,6 @@ impl Rendering {
             resource: call.resource.clone(),
             shape: call.accepted.shape,
             convert: kinds::needs_conversion(&call.resource),
-            hides: call.resource.strategy.allocates && call.target.subresource.is_none(),
             included,
         })
     }
@@ -64,19 +61,13 @@ impl Rendering {
             resource: resource.clone(),
             shape: Shape::Object,
             convert: kinds::needs_conversion(resource),
-            hides: false,
             included: Included::Metadata,
         }
     }
 
-    /// Without hiding anything.
-    pub(crate) fn whole(self) -> Self {
-        Self { hides: false, ..self }
-    }
-
     /// Whether all watches that see an object whole send the same bytes of it.
     pub(crate) fn is_shared(&self) -> bool {
-        self.shape == Shape::Object && !self.convert && !self.hides
+        self.shape == Shape::Object && !self.convert
     }
 
     /// In which form lines of a watch are that others may share.
@@ -189,12 +180,6 @@ impl Rendering {
     fn write_item(&self, out: &mut Vec<u8>, stored: &Stored, limit: &mut DefaultsLimit) {
         if self.resource.is_custom() || self.convert {
             self.write_object(out, stored, limit);
-        } else if self.is_hiding(stored) {
-            let mut object = self.shown(stored, limit);
-            if let Value::Object(object) = &mut object {
-                object.retain(|field, _| !matches!(field.as_str(), "kind" | "apiVersion"));
-            }
-            out.extend_from_slice(object.to_string().as_bytes());
         } else {
             // The comma behind the head gives way to a brace.
             let start = out.len();
@@ -204,25 +189,12 @@ impl Rendering {
     }
 
     fn write_object(&self, out: &mut Vec<u8>, stored: &Stored, limit: &mut DefaultsLimit) {
-        if self.convert || self.is_hiding(stored) {
-            out.extend_from_slice(self.shown(stored, limit).to_string().as_bytes());
+        if self.convert {
+            out.extend_from_slice(self.value_within(stored, limit).to_string().as_bytes());
         } else {
             out.extend_from_slice(self.form.head.as_bytes());
             stored.write_tail(out, self.form.with_managed);
         }
-    }
-
-    fn is_hiding(&self, stored: &Stored) -> bool {
-        self.hides && kinds::has_hidden(stored)
-    }
-
-    /// The object as readers see it.
-    fn shown(&self, stored: &Stored, limit: &mut DefaultsLimit) -> Value {
-        let mut object = self.value_within(stored, limit);
-        if self.is_hiding(stored) {
-            kinds::hide(&mut object);
-        }
-        object
     }
 
     fn write_metadata(&self, out: &mut Vec<u8>, stored: &Stored) {
@@ -321,7 +293,7 @@ impl Rendering {
                     "kind": "PartialObjectMetadata", "apiVersion": META_VERSION, "metadata": object["metadata"],
                 }})
             }
-            Included::Object => json!({"cells": cells, "object": self.shown(stored, limit)}),
+            Included::Object => json!({"cells": cells, "object": self.value_within(stored, limit)}),
         }
     }
 }

@@ -76,7 +76,6 @@ impl Core {
         let force = request.params.is_on("force");
         let stored = self.update_scaled(&write, |current, old| {
             let managers = self.scale_managers(&write, current);
-            let is_custom = write.resource.is_custom();
             let is_scale = |config: &JsonMap| {
                 config.get("kind").is_some_and(|kind| kind == "Scale")
                     && config.get("apiVersion").is_some_and(|version| version == "autoscaling/v1")
@@ -87,23 +86,11 @@ impl Core {
                 // Refused before all else.
                 self.applied_scale(&on_scale, &json!({}), &managers, &config.clone().into(), force)?;
             }
-            if matches!(asked, Asked::Apply(_)) && is_custom && managers.is_empty() {
-                return Err(unconverted(
-                    "failed to create manager for existing fields: failed to convert live object (/",
-                ));
-            }
             let now = scale_of(&write.resource, &places, old)?;
             let (scale, managers) = match &asked {
                 Asked::Apply(config) => {
                     let config = Value::Object(config.clone());
                     let applied = self.applied_scale(&on_scale, &now, &managers, &config, force)?;
-                    if is_custom && Value::Object(applied.0.clone()) != now {
-                        let text = |field: &str| config["metadata"][field].as_str().unwrap_or_default();
-                        let (namespace, name) = (text("namespace"), text("name"));
-                        return Err(unconverted(&format!(
-                            "failed to convert new object ({namespace}/{name}"
-                        )));
-                    }
                     configuration::check_doubles(request, &on_scale)?;
                     identity::check_names_of(&on_scale, &applied.0)?;
                     applied
@@ -132,14 +119,6 @@ impl Core {
         let scale = scale_of(&write.resource, &places, &stored.value())?;
         Ok(Answer::json(StatusCode::OK, &scale))
     }
-}
-
-/// The answer to an apply to the Scale of a custom object, which a real server looks for among the versions of the definition.
-fn unconverted(what: &str) -> ApiError {
-    let why = format!(
-        "{what}; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
-    );
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why)
 }
 
 /// The resource that a Scale would be, if there were one of its kind.

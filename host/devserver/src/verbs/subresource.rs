@@ -172,6 +172,10 @@ impl Core {
         for budget in found {
             let on_budget = write.beside(budgets.clone(), budget.object.name());
             self.change(&on_budget, |current, object| {
+                // Nobody has counted what it may lose: no controller for budgets runs here.
+                if current.object.get("/status/observedGeneration").is_none() {
+                    return Ok(None);
+                }
                 let mut object = object.clone();
                 let allowed: i64 = current
                     .object

@@ -10,7 +10,7 @@ use super::User;
 use crate::api::{About, ApiError, Cause, FieldValidation, JsonMap, Metadata, Warnings, go_json};
 use crate::kinds;
 use crate::resources::{Resource, WrittenPart};
-use crate::schema::{BuiltinTypes, faults_of_text, invalid, with_first_fields};
+use crate::schema::{BuiltinTypes, faults_of_text, invalid};
 use crate::store::{Head, ManagedFields, Raced, Stored};
 use crate::typed;
 
@@ -153,7 +153,6 @@ impl Write {
         if causes.is_empty() {
             return Ok(());
         }
-        let causes = if self.resource.strategy.allocates { kinds::allocation_first(causes) } else { causes };
         Err(ApiError::invalid(self.about_kind(name), causes))
     }
 
@@ -169,7 +168,7 @@ impl Write {
             }
             check_kind(&self.resource, self.validation, object, source)?;
             if (source.is_strategic || source.is_applied) && !self.resource.is_custom() {
-                self.convert(object)?;
+                typed::settle_numbers(object);
             }
             self.admit(object, source)
         };
@@ -177,21 +176,9 @@ impl Write {
         if forgets && let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.insert("managedFields".to_owned(), json!([]));
         }
-        if kinds::is_rewritten(&self.resource) {
-            kinds::to_stored(&self.resource, &mut object);
-        }
+        kinds::to_stored(&self.resource, &mut object);
         kinds::put_empties(&mut object, empties);
         Ok(object)
-    }
-
-    /// Reads an object that is no text.
-    fn convert(&self, object: &mut JsonMap) -> Result<(), ApiError> {
-        let (kind, version) = (&self.resource.kind, &self.resource.version);
-        typed::convert(&self.resource.api_version(), kind, object).map_err(|why| {
-            ApiError::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-            ))
-        })
     }
 
     /// Drops unknown fields of an object as a client has it, puts in the defaults of its schema, and warns of unknown fields
@@ -203,15 +190,7 @@ impl Write {
         // The schema is that of its own kind.
         let unknown = match is_of_kind(&self.resource, object) {
             true if source.is_applied => self.resource.admit_applied(object)?,
-            true => {
-                // Go reads a field that is there twice two times, and refuses what is wrong with either.
-                if of_text.iter().flatten().any(|fault| fault.starts_with("duplicate field"))
-                    && let Some(Value::Object(mut first)) = with_first_fields(source.text)
-                {
-                    self.resource.admit(&mut first)?;
-                }
-                self.resource.admit(object)?
-            }
+            true => self.resource.admit(object)?,
             false => Vec::new(),
         };
         if self.validation == FieldValidation::Ignore {

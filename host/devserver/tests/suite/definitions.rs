@@ -221,6 +221,13 @@ async fn a_declared_scale_reads_and_writes_where_it_was_said() {
     assert_eq!(cluster.put(&path, &scale).await.ok()["spec"]["replicas"], 5);
     let boat = cluster.get(&format!("{BOATS}/a")).await.ok();
     assert_eq!((&boat["spec"]["crew"], &boat["metadata"]["generation"]), (&json!(5), &json!(2)));
+    let apply = json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 6},
+    });
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let asked = format!("{path}?fieldManager=a&force=true");
+    let applied = cluster.send("PATCH", &asked, &headers, apply.to_string()).await.ok();
+    assert_eq!(applied["spec"]["replicas"], 6);
     assert_eq!(cluster.get(&format!("{BOATS_V2}/a/scale")).await.code, 404);
 }
 

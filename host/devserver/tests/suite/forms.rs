@@ -222,41 +222,6 @@ async fn events_of_both_groups_are_the_same_objects() {
 }
 
 #[tokio::test]
-async fn autoscalers_are_read_and_written_in_both_versions() {
-    let cluster = Cluster::start().await;
-    let path =
-        |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
-    let reference = json!({"kind": "Deployment", "name": "a", "apiVersion": "apps/v1"});
-    let old = json!({
-        "metadata": {"name": "a"},
-        "spec": {"minReplicas": 2, "maxReplicas": 5, "scaleTargetRef": reference, "targetCPUUtilizationPercentage": 70},
-    });
-    let made = cluster.post(&path("v1"), &old).await.ok();
-    assert_eq!((&made["apiVersion"], &made["spec"]), (&json!("autoscaling/v1"), &old["spec"]));
-    let new = cluster.get(&format!("{}/a", path("v2"))).await.ok();
-    assert_eq!(new["apiVersion"], "autoscaling/v2");
-    let resource = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}});
-    assert_eq!(new["spec"]["metrics"], json!([{"type": "Resource", "resource": resource}]));
-    assert!(new["spec"].get("targetCPUUtilizationPercentage").is_none(), "{new}");
-
-    let status = json!({"status": {"currentReplicas": 3, "currentMetrics": [
-        {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 40}}},
-    ]}});
-    cluster.merge(&format!("{}/a/status", path("v2")), &status).await.ok();
-    let seen = cluster.get(&format!("{}/a", path("v1"))).await.ok();
-    assert_eq!(
-        seen["status"],
-        json!({"currentReplicas": 3, "desiredReplicas": 0, "currentCPUUtilizationPercentage": 40})
-    );
-    let patched = cluster
-        .merge(&format!("{}/a", path("v1")), &json!({"spec": {"targetCPUUtilizationPercentage": 80}}))
-        .await;
-    assert_eq!(patched.ok()["spec"]["targetCPUUtilizationPercentage"], 80);
-    let list = cluster.get(&path("v2")).await.ok();
-    assert_eq!(list["items"][0]["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 80);
-}
-
-#[tokio::test]
 async fn discovery_in_its_shapes() {
     let cluster = Cluster::start().await;
     let versions = cluster.get("/api").await.ok();

@@ -1,5 +1,5 @@
 //! The server over HTTP: what clients see. The real API server is the measure; what it answers to the same questions is
-//! compared in `tests/tests/kubectl.rs` and by client-go's own tests in `tests/clientgo`.
+//! compared in `tests/tests/peers` and by client-go's own tests in `tests/clientgo`.
 
 mod builtins;
 mod client;

@@ -316,29 +316,3 @@ async fn what_is_filled_in_stays_filled_in() {
     let patched = cluster.merge(&path, &json!({"spec": {"replicas": null}})).await.ok();
     assert_eq!(patched["spec"]["replicas"], 1);
 }
-
-#[tokio::test]
-async fn an_autoscaler_that_is_written_in_v1_keeps_what_v2_knows() {
-    let cluster = Cluster::start().await;
-    let path =
-        |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
-    let memory = json!({"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 7}}});
-    let object = json!({"metadata": {"name": "a"}, "spec": {
-        "scaleTargetRef": {"kind": "Deployment", "name": "a", "apiVersion": "apps/v1"}, "maxReplicas": 3,
-        "behavior": {"scaleUp": {"stabilizationWindowSeconds": 5}}, "metrics": [memory],
-    }});
-    cluster.post(&path("v2"), &object).await.ok();
-    let cpu = json!({"spec": {"targetCPUUtilizationPercentage": 60}});
-    let seen = cluster.merge(&format!("{}/a", path("v1")), &cpu).await.ok();
-    assert_eq!((&seen["spec"]["maxReplicas"], &seen["spec"]["minReplicas"]), (&json!(3), &json!(1)));
-    assert_eq!(seen["spec"]["targetCPUUtilizationPercentage"], 60);
-    let seen = cluster.get(&format!("{}/a", path("v2"))).await.ok();
-    assert_eq!(seen["spec"]["behavior"]["scaleUp"]["stabilizationWindowSeconds"], 5);
-    let names: Vec<&Value> =
-        seen["spec"]["metrics"].as_array().unwrap().iter().map(|m| &m["resource"]["name"]).collect();
-    // Version 1 has the others in an annotation, and its own behind them.
-    assert_eq!(names, ["memory", "cpu"]);
-    let annotations = cluster.get(&format!("{}/a", path("v1"))).await.ok()["metadata"]["annotations"].take();
-    let metrics = annotations["autoscaling.alpha.kubernetes.io/metrics"].as_str().unwrap();
-    assert_eq!(metrics, r#"[{"type":"Resource","resource":{"name":"memory","targetAverageUtilization":7}}]"#);
-}

@@ -158,12 +158,13 @@ async fn an_eviction_spends_the_budget_of_the_pod() {
     let budget = json!({"metadata": {"name": "few"}, "spec": {"minAvailable": 1, "selector": selector}});
     cluster.post(BUDGETS, &budget).await.ok();
     let allow = async |number: i64| {
-        let status = json!({"status": {"disruptionsAllowed": number}});
+        let status = json!({"status": {"disruptionsAllowed": number, "observedGeneration": 1}});
         cluster.merge(&format!("{BUDGETS}/few/status"), &status).await.ok();
     };
     for name in ["a", "b", "free"] {
         running(&cluster, name).await;
     }
+    allow(0).await;
     let evict = async |name: &str, body: &Value| cluster.post(&format!("{PODS}/{name}/eviction"), body).await;
 
     let refused = evict("a", &eviction("a")).await;
@@ -200,6 +201,16 @@ async fn an_eviction_spends_the_budget_of_the_pod() {
     // A pod that does not run disrupts nothing.
     cluster.merge(&format!("{PODS}/b/status"), &json!({"status": {"phase": "Succeeded"}})).await.ok();
     assert_eq!(evict("b", &eviction("b")).await.code, 201);
+}
+
+#[tokio::test]
+async fn a_budget_that_no_controller_counts_refuses_nothing() {
+    let cluster = Cluster::start().await;
+    let selector = json!({"matchLabels": {"app": "a"}});
+    let budget = json!({"metadata": {"name": "all"}, "spec": {"minAvailable": 1, "selector": selector}});
+    cluster.post(BUDGETS, &budget).await.ok();
+    running(&cluster, "a").await;
+    assert_eq!(cluster.post(&format!("{PODS}/a/eviction"), &eviction("a")).await.code, 201);
 }
 
 #[tokio::test]

@@ -37,7 +37,6 @@ fn give_up(owned: &Value, version: &str) -> Result<Applied, ApiError> {
         empty: &empty,
         ignores_alike: true,
         is_decoded: false,
-        versions: None,
     };
     let element = |owned: &Value| json!({"f:c": {r#"k:{"a":"x"}"#: owned}});
     let managers = Managers::parse(&json!([

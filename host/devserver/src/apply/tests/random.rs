@@ -47,7 +47,6 @@ fn with_kind<T>(run: impl FnOnce(&Kind<'_>) -> T) -> T {
         empty: &empty,
         ignores_alike: true,
         is_decoded: false,
-        versions: None,
     })
 }
 

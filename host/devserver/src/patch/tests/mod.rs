@@ -6,10 +6,10 @@ mod strategic;
 use serde_json::{Value, json};
 
 use super::{PatchError, PatchKind, apply};
-use crate::schemas::{Schemas, TypeRef};
+use crate::schema::{BuiltinTypes, Type};
 
-fn pod_type() -> TypeRef<'static> {
-    Schemas::builtin().of_kind("v1", "Pod").unwrap()
+fn pod_type() -> &'static Type {
+    BuiltinTypes::get().type_of_kind("v1", "Pod").unwrap()
 }
 
 fn try_json(patch: Value, current: Value) -> Result<Value, PatchError> {

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::{PatchError, apply, pod_type, try_strategic};
 use crate::apply::go_text;
 use crate::patch::PatchKind;
-use crate::schemas::Schemas;
+use crate::schema::BuiltinTypes;
 
 fn spec(spec: Value) -> Value {
     json!({"spec": spec})
@@ -310,7 +310,7 @@ fn a_patch_sets_only_what_it_retains() {
 
 #[test]
 fn a_map_with_the_strategy_replace_is_replaced() {
-    let schema = Schemas::builtin().of_kind("policy/v1", "PodDisruptionBudget");
+    let schema = BuiltinTypes::get().type_of_kind("policy/v1", "PodDisruptionBudget");
     let current = spec(json!({"selector": {"matchLabels": {"a": "1"}}, "minAvailable": 1}));
     let patch = spec(json!({"selector": {"matchLabels": {"b": "2"}}}));
     let expected = spec(json!({"selector": {"matchLabels": {"b": "2"}}, "minAvailable": 1}));
@@ -319,7 +319,7 @@ fn a_map_with_the_strategy_replace_is_replaced() {
 
 #[test]
 fn what_is_inside_a_map_of_maps_cannot_be_merged() {
-    let schema = Schemas::builtin().of_kind("apps/v1", "ControllerRevision");
+    let schema = BuiltinTypes::get().type_of_kind("apps/v1", "ControllerRevision");
     let current = json!({"data": {"spec": {"a": 1}, "b": 1}});
     let patched = apply(PatchKind::Strategic, &json!({"data": {"b": 2}}), &current, schema);
     assert_eq!(patched, Ok(json!({"data": {"spec": {"a": 1}, "b": 2}})));

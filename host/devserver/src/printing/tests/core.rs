@@ -111,17 +111,6 @@ fn a_quota_keeps_limits_apart_from_requests() {
 }
 
 #[test]
-fn a_component_is_as_healthy_as_its_condition() {
-    let conditions = json!({"conditions": [{"type": "Healthy", "status": "False", "message": "down", "error": "refused"}]});
-    let mut status = object("v1", "ComponentStatus", "etcd-0", conditions);
-    assert_cells("componentstatuses", &status, json!(["etcd-0", "Unhealthy", "down", "refused"]));
-    status["conditions"][0]["status"] = json!("True");
-    assert_cells("componentstatuses", &status, json!(["etcd-0", "Healthy", "down", "refused"]));
-    status["conditions"] = json!([]);
-    assert_cells("componentstatuses", &status, json!(["etcd-0", "Unknown", "", ""]));
-}
-
-#[test]
 fn an_event_shows_what_happened_to_what_and_since_when() {
     let event = object(
         "v1",

@@ -1,4 +1,3 @@
-mod admission;
 mod core;
 mod custom;
 mod duration;

@@ -119,37 +119,11 @@ fn an_ingress_shows_hosts_address_and_ports() {
 }
 
 #[test]
-fn an_ingress_class_says_whether_it_is_the_default() {
-    let mut class = object(
-        "networking.k8s.io/v1",
-        "IngressClass",
-        "nginx",
-        json!({"spec": {"controller": "k8s.io/ingress-nginx"}}),
-    );
-    assert_cells("ingressclasses", &class, json!(["nginx", "k8s.io/ingress-nginx", "<none>", "10d"]));
-    let default =
-        json!({"metadata": {"annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}});
-    merge(&mut class, default);
-    class["spec"]["parameters"] = json!({"apiGroup": "example.org", "kind": "Options", "name": "main"});
-    let row = json!(["nginx (default)", "k8s.io/ingress-nginx", "Options.example.org/main", "10d"]);
-    assert_cells("ingressclasses", &class, row);
-}
-
-#[test]
-fn policies_ranges_and_addresses_show_what_they_are_about() {
+fn a_policy_shows_whom_it_is_about() {
     let policy =
         object("networking.k8s.io/v1", "NetworkPolicy", "deny", json!({"spec": {"podSelector": {}}}));
     assert_cells("networkpolicies", &policy, json!(["deny", "<none>", "10d"]));
     let selector = json!({"spec": {"podSelector": {"matchLabels": {"app": "web"}}}});
     let policy = object("networking.k8s.io/v1", "NetworkPolicy", "web", selector);
     assert_cells("networkpolicies", &policy, json!(["web", "app=web", "10d"]));
-    let range = json!({"spec": {"cidrs": ["10.96.0.0/16", "fd00::/112"]}});
-    let range = object("networking.k8s.io/v1", "ServiceCIDR", "kubernetes", range);
-    assert_cells("servicecidrs", &range, json!(["kubernetes", "10.96.0.0/16,fd00::/112", "10d"]));
-    let parent = json!({"group": "", "resource": "services", "namespace": "demo", "name": "web"});
-    let mut address =
-        object("networking.k8s.io/v1", "IPAddress", "10.96.0.10", json!({"spec": {"parentRef": parent}}));
-    assert_cells("ipaddresses", &address, json!(["10.96.0.10", "services/demo/web", "10d"]));
-    address["spec"]["parentRef"] = json!({"group": "example.org", "resource": "Gateways", "name": "web"});
-    assert_cells("ipaddresses", &address, json!(["10.96.0.10", "gateways.example.org/web", "10d"]));
 }

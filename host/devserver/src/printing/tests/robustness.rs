@@ -24,14 +24,13 @@ static RESOURCES: LazyLock<Vec<(String, String, usize)>> = LazyLock::new(|| {
 });
 
 #[test]
-fn every_built_in_resource_has_as_many_cells_as_columns() {
-    assert!(RESOURCES.len() > 50);
-    for (group, resource, columns) in RESOURCES.iter() {
-        // The server itself sends one cell more there.
-        let columns = columns + usize::from(resource == "ipaddresses");
+fn every_resource_with_cells_of_its_own_has_as_many_as_columns() {
+    let shown = |(group, resource, columns): &&(String, String, usize)| {
         let cells = cells(group, resource, &json!({}), now()).map(|cells| cells.len());
-        assert_eq!(cells, Some(columns), "{group}/{resource}");
-    }
+        assert!(cells.is_none_or(|cells| cells == *columns), "{group}/{resource}: {cells:?}");
+        cells.is_some()
+    };
+    assert!(RESOURCES.iter().filter(shown).count() > 25);
 }
 
 #[test]
@@ -177,8 +176,8 @@ proptest! {
     #[test]
     fn no_object_makes_cells_panic(object in prop_oneof![any_json(), any_object(), any_numbers()]) {
         for (group, resource, columns) in RESOURCES.iter() {
-            let cells = cells(group, resource, &object, now()).unwrap();
-            prop_assert!(cells.len() >= *columns);
+            let cells = cells(group, resource, &object, now());
+            prop_assert!(cells.is_none_or(|cells| cells.len() == *columns));
         }
     }
 

@@ -1,4 +1,4 @@
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{ago, assert_cells, merge, object};
 
@@ -65,73 +65,4 @@ fn a_claim_shows_capacity_only_once_it_is_bound() {
     claim["status"] = json!({"phase": "Lost"});
     let lost = json!(["data", "Lost", "pv-1", "0", "", "fast", "<unset>", "10d", "Block"]);
     assert_cells("persistentvolumeclaims", &claim, lost);
-}
-
-fn storage(kind: &str, members: Value) -> Value {
-    object("storage.k8s.io/v1", kind, "x", members)
-}
-
-#[test]
-fn a_storage_class_shows_its_defaults() {
-    let class = storage("StorageClass", json!({"provisioner": "example.org/disk"}));
-    assert_cells(
-        "storageclasses",
-        &class,
-        json!(["x", "example.org/disk", "Delete", "Immediate", false, "10d"]),
-    );
-    let class = storage(
-        "StorageClass",
-        json!({
-            "metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-            "provisioner": "example.org/disk",
-            "reclaimPolicy": "Retain",
-            "volumeBindingMode": "WaitForFirstConsumer",
-            "allowVolumeExpansion": true,
-        }),
-    );
-    let row = json!(["x (default)", "example.org/disk", "Retain", "WaitForFirstConsumer", true, "10d"]);
-    assert_cells("storageclasses", &class, row);
-}
-
-#[test]
-fn drivers_and_attachments_show_what_they_do() {
-    let plain = storage(
-        "CSIDriver",
-        json!({"spec": {"attachRequired": true, "volumeLifecycleModes": ["Persistent"]}}),
-    );
-    assert_cells(
-        "csidrivers",
-        &plain,
-        json!(["x", true, false, false, "<unset>", false, "Persistent", "10d"]),
-    );
-    let full = json!({
-        "attachRequired": false,
-        "podInfoOnMount": true,
-        "storageCapacity": true,
-        "requiresRepublish": true,
-        "tokenRequests": [{"audience": "a"}, {"audience": "b"}],
-        "volumeLifecycleModes": ["Persistent", "Ephemeral"],
-    });
-    let row = json!(["x", false, true, true, "a,b", true, "Persistent,Ephemeral", "10d"]);
-    assert_cells("csidrivers", &storage("CSIDriver", json!({"spec": full})), row);
-    assert_cells(
-        "csinodes",
-        &storage("CSINode", json!({"spec": {"drivers": [{"name": "d", "nodeID": "n"}]}})),
-        json!(["x", 1, "10d"]),
-    );
-    let class = json!({"driverName": "example.org/disk"});
-    assert_cells(
-        "volumeattributesclasses",
-        &storage("VolumeAttributesClass", class),
-        json!(["x", "example.org/disk", "10d"]),
-    );
-    let attachment = storage(
-        "VolumeAttachment",
-        json!({
-            "spec": {"attacher": "example.org/disk", "nodeName": "node-1", "source": {"persistentVolumeName": "pv-1"}},
-            "status": {"attached": true},
-        }),
-    );
-    let row = json!(["x", "example.org/disk", "pv-1", "node-1", true, "10d"]);
-    assert_cells("volumeattachments", &attachment, row);
 }

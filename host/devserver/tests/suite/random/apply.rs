@@ -20,8 +20,8 @@ const TARGETS: [(&str, &str, &str); 7] = [
     ("/api/v1/namespaces/default/services", "v1", "Service"),
     ("/apis/apps/v1/namespaces/default/deployments", "apps/v1", "Deployment"),
     (
-        "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
-        "autoscaling/v1",
+        "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
+        "autoscaling/v2",
         "HorizontalPodAutoscaler",
     ),
     ("/apis/yard.test/v1/namespaces/default/boats", "yard.test/v1", "Boat"),

@@ -67,10 +67,6 @@ pub(super) fn valid() -> Vec<(&'static str, Value)> {
             })),
         ),
         (
-            default("autoscaling", "horizontalpodautoscalers"),
-            named(json!({"spec": {"targetCPUUtilizationPercentage": 5}})),
-        ),
-        (
             "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
             named(json!({"spec": {"metrics": cpu}, "status": {"currentMetrics": cpu}})),
         ),

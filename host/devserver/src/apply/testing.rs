@@ -14,6 +14,7 @@ use crate::schema::{BuiltinTypes, Schema};
 ///
 /// # Errors
 /// The first difference, or what is malformed in the case.
+#[allow(unreachable_pub, reason = "it is reachable with the feature `testing`")]
 pub fn replay_applies(case: &Value) -> Result<usize, String> {
     let schema = match &case["schema"] {
         Value::Object(schema) => Some(Schema::compile(schema).map_err(|why| format!("the schema: {why:?}"))?),
@@ -36,16 +37,7 @@ pub fn replay_applies(case: &Value) -> Result<usize, String> {
     }
     let served: Vec<&str> =
         case["served"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let kind = Kind {
-        types,
-        root,
-        name,
-        served: &served,
-        empty,
-        ignores_alike: true,
-        is_decoded: false,
-        versions: None,
-    };
+    let kind = Kind { types, root, name, served: &served, empty, ignores_alike: true, is_decoded: false };
     let mut live: Option<(Value, Managers)> = None;
     let writes = case["writes"].as_array().ok_or("a case has no writes")?;
     for (index, write) in writes.iter().enumerate() {
