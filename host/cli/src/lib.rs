@@ -49,8 +49,6 @@ mod record;
 mod replay;
 mod run;
 mod runtimes;
-#[cfg(feature = "dev")]
-mod sbom;
 mod signals;
 mod status;
 mod table;
@@ -113,9 +111,6 @@ enum Command {
     /// Check a component: what it is, what it asks for, what it costs, and whether a host takes it.
     Check(check::Check),
     #[cfg(feature = "dev")]
-    /// Print the software bill of materials of a plugin crate.
-    Sbom(sbom::Sbom),
-    #[cfg(feature = "dev")]
     /// Test a plugin with objects and expected results in YAML files.
     Test(fixtures::Test),
     /// Print the CustomResourceDefinitions of a component, or that of Plugins.
@@ -166,8 +161,6 @@ pub fn main() -> ExitCode {
         Command::Crd(crd) => crd.main(),
         #[cfg(feature = "dev")]
         Command::Check(check) => check.main(),
-        #[cfg(feature = "dev")]
-        Command::Sbom(sbom) => sbom.main(),
         #[cfg(feature = "dev")]
         Command::Test(test) => test.main(),
         Command::Events(events) => events.main(),
