@@ -30,7 +30,6 @@ mod keeping;
 mod log_events;
 mod log_fields;
 mod log_filter;
-mod man;
 mod membership;
 mod missing_features;
 #[cfg(feature = "dev")]
@@ -137,8 +136,6 @@ enum Command {
     Rbac(rbac::Rbac),
     /// Print a script with which a shell completes commands and flags.
     Completions(completions::Completions),
-    /// Write manual pages of this binary and its commands.
-    Man(man::Man),
     /// Compile one component, in a process of its own (started by the host).
     #[command(name = worker::COMMAND, hide = true)]
     Worker(worker::Worker),
@@ -174,7 +171,6 @@ pub fn main() -> ExitCode {
         Command::Pull(pull) => pull.main(),
         Command::Rbac(rbac) => rbac.main(),
         Command::Completions(completions) => completions.main(&Cli::command()),
-        Command::Man(man) => man.main(&Cli::command()),
         Command::Replay(replay) => return replay.main(),
         Command::Worker(worker) => return worker.main(),
     };
