@@ -29,7 +29,6 @@ mod keeping;
 mod log_events;
 mod log_fields;
 mod log_filter;
-mod man;
 mod membership;
 mod missing_features;
 #[cfg(feature = "dev")]
@@ -48,8 +47,6 @@ mod record;
 mod replay;
 mod run;
 mod runtimes;
-#[cfg(feature = "dev")]
-mod sbom;
 mod signals;
 mod status;
 mod table;
@@ -112,9 +109,6 @@ enum Command {
     /// Check a component: what it is, what it asks for, what it costs, and whether a host takes it.
     Check(check::Check),
     #[cfg(feature = "dev")]
-    /// Print the software bill of materials of a plugin crate.
-    Sbom(sbom::Sbom),
-    #[cfg(feature = "dev")]
     /// Test a plugin with objects and expected results in YAML files.
     Test(fixtures::Test),
     /// Print the CustomResourceDefinitions of a component, or that of Plugins.
@@ -141,8 +135,6 @@ enum Command {
     Rbac(rbac::Rbac),
     /// Print a script with which a shell completes commands and flags.
     Completions(completions::Completions),
-    /// Write manual pages of this binary and its commands.
-    Man(man::Man),
     /// Compile one component, in a process of its own (started by the host).
     #[command(name = worker::COMMAND, hide = true)]
     Worker(worker::Worker),
@@ -166,8 +158,6 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "dev")]
         Command::Check(check) => check.main(),
         #[cfg(feature = "dev")]
-        Command::Sbom(sbom) => sbom.main(),
-        #[cfg(feature = "dev")]
         Command::Test(test) => test.main(),
         Command::Events(events) => events.main(),
         Command::Run(run) => run.main(),
@@ -180,7 +170,6 @@ pub fn main() -> ExitCode {
         Command::Pull(pull) => pull.main(),
         Command::Rbac(rbac) => rbac.main(),
         Command::Completions(completions) => completions.main(&Cli::command()),
-        Command::Man(man) => man.main(&Cli::command()),
         Command::Replay(replay) => return replay.main(),
         Command::Worker(worker) => return worker.main(),
     };

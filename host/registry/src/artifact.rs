@@ -42,18 +42,9 @@ pub struct Descriptor {
     /// What a manifest is that this describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_type: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    annotations: Option<Annotations>,
     /// Whether the content is said to be elsewhere than in the registry.
     #[serde(default, rename = "urls", skip_serializing, deserialize_with = "has_entries")]
     has_urls: bool,
-}
-
-/// The only annotation that is looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Annotations {
-    #[serde(rename = "dev.cosignproject.cosign/signature", skip_serializing_if = "Option::is_none")]
-    signature: Option<String>,
 }
 
 impl Descriptor {
@@ -64,7 +55,6 @@ impl Descriptor {
             digest: digest_of(content),
             size: content.len() as u64,
             artifact_type: None,
-            annotations: None,
             has_urls: false,
         }
     }
@@ -87,11 +77,6 @@ impl Descriptor {
             )));
         }
         Ok(())
-    }
-
-    /// The signature of cosign 2 beside a payload.
-    pub(crate) fn signature(&self) -> Option<&str> {
-        self.annotations.as_ref()?.signature.as_deref()
     }
 }
 

@@ -1,9 +1,9 @@
 //! OCI registries: components are pulled from there and pushed there, with their signatures and what else is attached to them.
 //!
 //! ```text
-//!  artifact (manifest by its digest) ─► layer ─► component          SignatureKeys ◄─ payload, signature ◄─ referrers, tag .sig
-//!        │                                │                                                              │
-//!        └────────── Registry: URL, login, token, redirects ─► HostClient of the engine ◄────────────────┘
+//!  artifact (manifest by its digest) ─► layer ─► component          SignatureKeys ◄─ bundle ◄─ manifest ◄─ referrers
+//!        │                                │                                                    │
+//!        └────────── Registry: URL, login, token, redirects ─► HostClient of the engine ◄──────┘
 //! ```
 //!
 //! Invariants:

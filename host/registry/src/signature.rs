@@ -1,8 +1,7 @@
 //! [`SignatureKeys`]: whether a text that was signed with cosign says that an artifact may run. Nothing here asks a registry.
 //!
-//! Two forms: a Sigstore bundle, which cosign 3 writes, and a simple signing payload with its signature beside it, which cosign 2
-//! writes. Both sign a text that has the digest of the manifest. Certificates, and entries of transparency logs, are not looked at:
-//! the key alone counts.
+//! The form is the Sigstore bundle of a DSSE envelope, which cosign 3 writes: a text that has the digest of the manifest is signed.
+//! Certificates, and entries of transparency logs, are not looked at: the key alone counts.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +22,6 @@ const P256: [u8; 26] = [
 /// An uncompressed point.
 const POINT: usize = 65;
 
-/// `critical.type` of a simple signing payload of cosign.
-const SIMPLE_SIGNING: &str = "cosign container image signature";
 /// Type of what a bundle has signed.
 const STATEMENT: &str = "application/vnd.in-toto+json";
 /// What a statement says that is a signature, and no attestation.
@@ -71,30 +68,6 @@ impl SignatureKeys {
             UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).verify(text, &signature).is_ok()
         };
         self.points.iter().any(has_signed)
-    }
-
-    /// Whether a payload is signed, and about the manifest with this digest.
-    pub(crate) fn accept_payload(&self, payload: &[u8], signature: &str, manifest: &str) -> bool {
-        #[derive(Deserialize)]
-        struct Payload {
-            critical: Critical,
-        }
-        #[derive(Deserialize)]
-        struct Critical {
-            image: Image,
-            r#type: String,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "kebab-case")]
-        struct Image {
-            docker_manifest_digest: String,
-        }
-        self.have_signed(payload, signature)
-            && serde_json::from_slice(payload).is_ok_and(
-                |Payload { critical: Critical { image, r#type } }| {
-                    r#type == SIMPLE_SIGNING && image.docker_manifest_digest == manifest
-                },
-            )
     }
 
     /// Whether a bundle is signed, and a signature of the manifest with this digest.
@@ -205,56 +178,21 @@ pub(crate) mod tests {
         }
     }
 
-    /// A payload about a manifest.
-    pub(crate) fn payload(manifest: &str) -> String {
-        json!({
-            "critical": {
-                "identity": {"docker-reference": "r.example/team/web"},
-                "image": {"docker-manifest-digest": manifest}, "type": SIMPLE_SIGNING,
-            },
-            "optional": null,
-        })
-        .to_string()
-    }
-
     fn digest(number: u8) -> String {
         format!("sha256:{number:064x}")
     }
 
     #[test]
-    fn a_payload_is_accepted_with_a_signature_of_one_of_the_keys_for_its_digest_alone() {
-        let (key, other) = (TestKey::generate(), TestKey::generate());
-        let text = payload(&digest(1));
-        let mut both = other.keys();
-        both.add(key.pem().as_bytes()).unwrap();
-        let accepted = |keys: &SignatureKeys, text: &str, signature: &str, manifest: &str| {
-            keys.accept_payload(text.as_bytes(), signature, manifest)
-        };
-        let signature = key.sign(text.as_bytes());
-        assert!(
-            accepted(&key.keys(), &text, &signature, &digest(1))
-                && accepted(&both, &text, &signature, &digest(1))
-        );
-        assert!(!accepted(&other.keys(), &text, &signature, &digest(1)), "another key");
-        assert!(!accepted(&key.keys(), &text, &signature, &digest(2)), "another artifact");
-        assert!(!accepted(&key.keys(), &payload(&digest(2)), &signature, &digest(2)), "another text");
-        assert!(!accepted(&key.keys(), &text, "?", &digest(1)), "no signature");
-        let foreign = text.replace(SIMPLE_SIGNING, "atomic container signature");
-        assert!(
-            !accepted(&key.keys(), &foreign, &key.sign(foreign.as_bytes()), &digest(1)),
-            "another kind of text"
-        );
-        assert!(!accepted(&SignatureKeys::default(), &text, &signature, &digest(1)), "no key");
-    }
-
-    #[test]
     fn a_bundle_is_accepted_if_it_signs_the_digest_and_is_no_attestation() {
         let (key, other) = (TestKey::generate(), TestKey::generate());
+        let mut both = other.keys();
+        both.add(key.pem().as_bytes()).unwrap();
         let bundle = key.bundle(SIGNED, &digest(1));
         let accepted = |keys: &SignatureKeys, bundle: &str, manifest: &str| {
             keys.accept_bundle(bundle.as_bytes(), manifest)
         };
-        assert!(accepted(&key.keys(), &bundle, &digest(1)));
+        assert!(accepted(&key.keys(), &bundle, &digest(1)) && accepted(&both, &bundle, &digest(1)));
+        assert!(!accepted(&SignatureKeys::default(), &bundle, &digest(1)), "no key");
         assert!(!accepted(&other.keys(), &bundle, &digest(1)), "another key");
         assert!(!accepted(&key.keys(), &bundle, &digest(2)), "another artifact");
         let attestation = key.bundle("https://cyclonedx.org/bom", &digest(1));
@@ -262,6 +200,12 @@ pub(crate) mod tests {
         let retyped = bundle.replace(STATEMENT, "application/json");
         assert!(retyped != bundle && !accepted(&key.keys(), &retyped, &digest(1)), "another type");
         assert!(!accepted(&key.keys(), "{}", &digest(1)));
+        let mut foreign: Value = serde_json::from_str(&bundle).unwrap();
+        let other: Value = serde_json::from_str(&key.bundle(SIGNED, &digest(2))).unwrap();
+        foreign["dsseEnvelope"]["payload"] = other["dsseEnvelope"]["payload"].clone();
+        assert!(!accepted(&key.keys(), &foreign.to_string(), &digest(2)), "another text");
+        foreign["dsseEnvelope"]["signatures"][0]["sig"] = json!("?");
+        assert!(!accepted(&key.keys(), &foreign.to_string(), &digest(2)), "no signature");
         let mut several: Value = serde_json::from_str(&bundle).unwrap();
         let signatures = several["dsseEnvelope"]["signatures"].as_array_mut().unwrap();
         let second = signatures[0].clone();

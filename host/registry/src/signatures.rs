@@ -1,27 +1,24 @@
 //! [`Registry::verify`]: finds the signatures of an artifact in its repository.
 //!
 //! ```text
-//!  referrers of the manifest, or the tag sha256-DIGITS ─► manifests ─► layers that are bundles        (cosign 3)
-//!  the tag sha256-DIGITS.sig ─► layers with a signature among their annotations                       (cosign 2)
+//!  referrers of the manifest, or the tag sha256-DIGITS ─► manifests ─► layers that are bundles
 //! ```
 //!
 //! A user who may push can put anything into the repository: an entry counts only with a signature, and the number of entries
 //! that are read is bounded.
-//! An error of one of these ways does not end the search. It is the result if no signature is accepted, since what could not be
+//! An error does not end the search. It is the result if no signature is accepted, since what could not be
 //! fetched may have been one.
 
 use crate::RegistryError;
-use crate::artifact::{Artifact, Descriptor};
-use crate::referrers::{Referrer, ReferrerPages, Referrers, tag_of};
-use crate::registry::{Registry, parsed};
+use crate::artifact::Descriptor;
+use crate::referrers::{Referrer, ReferrerPages, Referrers};
+use crate::registry::Registry;
 use crate::signature::SignatureKeys;
 
-/// Attached manifests that are looked at, and signatures of both forms together.
+/// Attached manifests that are looked at, and signatures.
 pub(crate) const MOST: usize = 32;
 /// Maximum size in bytes of a bundle: with its proofs it has some kilobytes.
 const MAX_BUNDLE: u64 = 256 << 10;
-/// Maximum size in bytes of a payload.
-const MAX_PAYLOAD: u64 = 64 << 10;
 /// Types of bundles, of each version.
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
 
@@ -33,7 +30,7 @@ impl Registry {
     /// [`RegistryError::Unsigned`], or why the signatures could not be fetched.
     pub async fn verify(&mut self, digest: &str, keys: &SignatureKeys) -> Result<(), RegistryError> {
         let mut search = Search { keys, digest, found: 0, is_cut: false, failed: None };
-        if self.bundle(&mut search).await || self.payload(&mut search).await {
+        if self.bundle(&mut search).await {
             return Ok(());
         }
         let Search { found, is_cut, failed, .. } = search;
@@ -65,10 +62,10 @@ impl Registry {
                 if !search.count() {
                     return false;
                 }
-                let Some(bundle) = search.attempt(self.small_layer(layer, MAX_BUNDLE).await) else {
+                let Some(bundle) = search.attempt(self.bundle_content(layer).await) else {
                     continue;
                 };
-                if search.is_accepted(move |keys, digest| keys.accept_bundle(&bundle, digest)).await {
+                if search.is_accepted(bundle).await {
                     return true;
                 }
             }
@@ -87,32 +84,9 @@ impl Registry {
         attached.kept
     }
 
-    /// The content of a layer of this size in bytes at most.
-    async fn small_layer(&mut self, layer: &Descriptor, most: u64) -> Result<Vec<u8>, RegistryError> {
-        layer.check(most)?;
+    async fn bundle_content(&mut self, layer: &Descriptor) -> Result<Vec<u8>, RegistryError> {
+        layer.check(MAX_BUNDLE)?;
         self.layer_content(layer).await
-    }
-
-    /// Whether a payload under the artifact's tag of signatures is accepted.
-    async fn payload(&mut self, search: &mut Search<'_>) -> bool {
-        let manifest = self.tagged(&format!("{}.sig", tag_of(search.digest))).await;
-        let Some(manifest) = search.attempt(manifest).flatten() else { return false };
-        let Some(artifact) = search.attempt(parsed(manifest, Artifact::parse).await) else {
-            return false;
-        };
-        for layer in artifact.layers() {
-            let Some(signature) = layer.signature().map(str::to_owned) else { continue };
-            if !search.count() {
-                return false;
-            }
-            let Some(payload) = search.attempt(self.small_layer(layer, MAX_PAYLOAD).await) else { continue };
-            let accepts =
-                move |keys: &SignatureKeys, digest: &str| keys.accept_payload(&payload, &signature, digest);
-            if search.is_accepted(accepts).await {
-                return true;
-            }
-        }
-        false
     }
 }
 
@@ -138,12 +112,9 @@ impl Search<'_> {
     }
 
     /// Whether a signature is accepted. The check needs CPU time, and runs on a thread for blocking work.
-    async fn is_accepted(
-        &mut self,
-        accepts: impl FnOnce(&SignatureKeys, &str) -> bool + Send + 'static,
-    ) -> bool {
+    async fn is_accepted(&mut self, bundle: Vec<u8>) -> bool {
         let (keys, digest) = (self.keys.clone(), self.digest.to_owned());
-        let checked = tokio::task::spawn_blocking(move || accepts(&keys, &digest)).await;
+        let checked = tokio::task::spawn_blocking(move || keys.accept_bundle(&bundle, &digest)).await;
         let checked = checked
             .map_err(|error| RegistryError::Content(format!("a signature could not be checked: {error}")));
         self.attempt(checked).unwrap_or(false)

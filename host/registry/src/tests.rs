@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 
 use crate::artifact::MANIFEST;
 use crate::referrers::tag_of;
-use crate::signature::tests::{TestKey, payload};
+use crate::signature::tests::TestKey;
 use crate::{ComponentWorld, Descriptor, Document, Login, Registry, RegistryError, RegistryOptions};
 
 /// A request, as text with its head in lower case, and as bytes of its body.
@@ -158,15 +158,6 @@ impl TestRegistry {
 
     fn put_manifest(&self, tag: &str, manifest: &Value) {
         self.content.lock().unwrap().manifests.insert(tag.to_owned(), manifest.to_string().into_bytes());
-    }
-
-    /// Puts a signature of an artifact there, as cosign 2 does.
-    fn put_signature(&self, artifact: &Descriptor, key: &TestKey) {
-        let text = payload(&artifact.digest);
-        let mut layer = self.put("application/vnd.dev.cosign.simplesigning.v1+json", &text);
-        layer["annotations"] = json!({"dev.cosignproject.cosign/signature": key.sign(text.as_bytes())});
-        let tag = format!("{}.sig", tag_of(&artifact.digest));
-        self.put_manifest(&tag, &json!({"schemaVersion": 2, "layers": [layer]}));
     }
 
     /// Puts a manifest there by its digest.

@@ -39,18 +39,6 @@ fn a_crate_is_built_beside_its_manifest_or_into_a_plugin_directory() -> Result<(
     let checked = cli::run(dir, &["check", "guests/deployment-watcher/deployment-watcher.yaml"])?;
     ensure!(checked.status.success() && !checked.stdout.contains("warning:"), "{checked:?}");
 
-    // What is linked into it, with its digest.
-    let file = component.to_str().context("a path in UTF-8")?;
-    let printed = cli::run(dir, &["sbom", "guests", "--component", file])?;
-    ensure!(printed.status.success(), "{printed:?}");
-    let sbom: Value = serde_json::from_str(&printed.stdout)?;
-    let subject = &sbom["metadata"]["component"];
-    let hash = subject["hashes"][0]["content"].as_str().unwrap_or_default();
-    ensure!(subject["name"] == "deployment-watcher" && hash.len() == 64, "{subject}");
-    let crates: Vec<_> = sbom["components"].as_array().context("no components")?.iter().collect();
-    let has = |name: &str| crates.iter().any(|own| own["name"] == name);
-    ensure!(has("pilothouse-sdk") && has("serde") && !has("deployment-watcher"), "{sbom}");
-
     // A plugin directory gets the manifest as well. The one crate of a folder need not be named.
     let built = build(dir, &["guests", "--out", "plugins"])?;
     ensure!(built.status.success() && built.stdout.contains("up to date after"), "{built:?}");

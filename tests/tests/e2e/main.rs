@@ -33,5 +33,4 @@ mod plugin_objects;
 mod projections;
 mod rbac;
 mod record;
-mod sbom;
 mod test_command;

@@ -206,11 +206,11 @@ fn signed() -> Result<()> {
     let dir = tempfile::Builder::new().prefix("oci-").tempdir()?;
     let dir = dir.path();
     cosign(dir, &registry, &["generate-key-pair"])?;
-    let sign = |source: &Value, more: &[&str]| {
+    let sign = |source: &Value| {
         let artifact = text(source, "oci")?.trim_start_matches("oci://");
         let args =
             ["sign", "--key", "cosign.key", "--yes", "--use-signing-config=false", "--tlog-upload=false"];
-        cosign(dir, &registry, &[&args[..], more, &[artifact]].concat())
+        cosign(dir, &registry, &[&args[..], &[artifact]].concat())
     };
     let key = dir.join("cosign.pub");
     let key = key.to_str().context("a path")?;
@@ -225,8 +225,8 @@ fn signed() -> Result<()> {
     cluster.namespace(SHOP)?;
     let host = host(&cluster, plane.kubeconfig(), dir, &registry, &require)?;
 
-    // The two forms: a bundle, and a payload with its signature beside it.
-    for (file, more) in [("new.wasm", &[][..]), ("old.wasm", &["--new-bundle-format=false"][..])] {
+    // The second one replaces the first one, whose signature is not its own.
+    for file in ["one.wasm", "two.wasm"] {
         fs::write(dir.join(file), marked(&guests::wasm("noop")?, file)?)?;
         let mut source = push(dir, &registry, file, &[])?;
         source["pullSecret"] = json!("login");
@@ -242,7 +242,7 @@ fn signed() -> Result<()> {
         let pull = ["pull", artifact, "--out", "pulled.wasm", "--signature-key", key];
         let refused = pilothouse(dir, &registry, &pull)?;
         ensure!(!refused.status.success() && refused.stderr.contains("has no signature"), "{refused:?}");
-        sign(&source, more)?;
+        sign(&source)?;
         let digest = text(&source, "digest")?;
         plugins::wait_until(&host, NAME, "running, signed", |status| {
             status.state == "running" && status.digest == digest

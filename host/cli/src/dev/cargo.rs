@@ -96,11 +96,11 @@ struct DependencyText {
     path: Option<PathBuf>,
 }
 
-/// What a command of Cargo prints about the package of a `Cargo.toml`. Blocks.
-pub(crate) fn printed(folder: &Path, manifest: &Path, args: &[&str]) -> Result<Vec<u8>> {
+/// What Cargo says of the package of a `Cargo.toml`; none when it builds no component. Blocks, and asks no registry.
+pub(crate) fn package(manifest: &Path) -> Result<Option<Package>> {
+    let folder = manifest.parent().unwrap_or(Path::new("/"));
     let output = command("cargo", folder)
-        .args(args)
-        .arg("--manifest-path")
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"])
         .arg(manifest)
         .output()
         .map_err(|error| not_started("cargo", &error))?;
@@ -108,15 +108,8 @@ pub(crate) fn printed(folder: &Path, manifest: &Path, args: &[&str]) -> Result<V
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("cargo cannot read {}: {}", manifest.display(), said.trim().trim_start_matches("error: "));
     }
-    Ok(output.stdout)
-}
-
-/// What Cargo says of the package of a `Cargo.toml`; none when it builds no component. Blocks, and asks no registry.
-pub(crate) fn package(manifest: &Path) -> Result<Option<Package>> {
-    let folder = manifest.parent().unwrap_or(Path::new("/"));
-    let metadata =
-        printed(folder, manifest, &["metadata", "--format-version", "1", "--no-deps", "--offline"])?;
-    pick(&metadata, manifest).with_context(|| format!("parsing `cargo metadata` of {}", manifest.display()))
+    pick(&output.stdout, manifest)
+        .with_context(|| format!("parsing `cargo metadata` of {}", manifest.display()))
 }
 
 fn pick(json: &[u8], manifest: &Path) -> Result<Option<Package>> {

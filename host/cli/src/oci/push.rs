@@ -83,7 +83,7 @@ fn document_type(text: &[u8]) -> Result<&'static str> {
     match (bom_format.as_deref(), spdx_version) {
         (Some("CycloneDX"), _) => Ok("application/vnd.cyclonedx+json"),
         (_, Some(_)) => Ok("application/spdx+json"),
-        _ => bail!("it is neither CycloneDX nor SPDX in JSON; `pilothouse sbom` prints such a document"),
+        _ => bail!("it is neither CycloneDX nor SPDX in JSON; cargo-cyclonedx writes such a document"),
     }
 }
 
