@@ -595,16 +595,6 @@ impl Plugin {
         self.state.quarantine_over(kind, before_wait).await;
     }
 
-    /// Whether a call of the guest may begin that nobody waits for.
-    pub(crate) fn may_call(&self) -> bool {
-        !self.is_stopping() && self.election.is_leader() && !self.state.holds_calls()
-    }
-
-    /// Whether the current generation may still be rolled back: its events are kept until then.
-    pub(crate) fn is_on_probation(&self) -> bool {
-        self.state.is_on_probation()
-    }
-
     /// Waits until a rollback is wanted; none when none can be, unless `for_ever`. Cancel-safe.
     pub(crate) async fn rollback_wanted(&self, for_ever: bool) -> Option<Rollback> {
         self.state.rollback_wanted(for_ever).await

@@ -362,11 +362,6 @@ impl LifecycleState {
         self.is_paused
     }
 
-    /// Whether it is paused or in quarantine.
-    pub(crate) fn holds_calls(&self) -> bool {
-        self.is_paused || self.is_quarantined()
-    }
-
     /// Whether the next answer of a call changes the state, or the next call has to ask for admission.
     pub(crate) fn awaits_answer(&self) -> bool {
         self.is_paused

@@ -144,11 +144,6 @@ impl StateTracker {
         self.state.lock().quarantine_mut(kind).is_failing(key)
     }
 
-    /// Whether the plugin is paused or in quarantine.
-    pub(crate) fn holds_calls(&self) -> bool {
-        self.awaits_answer.load(Relaxed) && self.state.lock().holds_calls()
-    }
-
     /// Waits until [`admit`](Self::admit) would not wait. `before_wait` runs before each wait.
     pub(crate) async fn quarantine_over(&self, kind: CallKind, mut before_wait: impl FnMut()) {
         while self.awaits_answer.load(Relaxed) {
@@ -203,11 +198,6 @@ impl StateTracker {
             }
             changed.await;
         }
-    }
-
-    /// Whether the current generation may still be rolled back.
-    pub(crate) fn is_on_probation(&self) -> bool {
-        self.state.lock().is_on_probation()
     }
 
     /// Whether an operator has paused the plugin.

@@ -163,7 +163,7 @@ const KI: usize = 1 << 10;
 const MI: usize = 1 << 20;
 
 /// All bounds of a plugin.
-pub static BOUNDS: [Bound; 32] = [
+pub static BOUNDS: [Bound; 31] = [
     bound!(
         "callTimeout",
         Duration,

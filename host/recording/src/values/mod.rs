@@ -8,7 +8,7 @@ pub(crate) use answers::{
     refused, refused_or, result_object, unit,
 };
 pub(crate) use args::{
-    Back, OwnRequest, add_sent, bytes, client_args, config, delayed, described, event_args, fault,
-    guest_event, handled, http_args, index, key, keys, least_level, log_line, metric_change, metric_spec,
-    object_at, outcome, query, request, requests, sent,
+    Back, OwnRequest, add_sent, client_args, config, delayed, described, event_args, fault, guest_event,
+    handled, http_args, index, key, keys, least_level, log_line, metric_change, metric_spec, object_at,
+    outcome, query, request, requests, sent,
 };
