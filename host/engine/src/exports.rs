@@ -158,7 +158,7 @@ fn wit_event(store: &mut Store<StoreState>, event: &Event<'_>) -> wasmtime::Resu
             object: Some(push(new)?),
             ..of(Change::Updated, new.key())
         },
-        Event::Deleted { key, object, final_state_unknown, .. } => exports::handler::Event {
+        Event::Deleted { key, object, final_state_unknown } => exports::handler::Event {
             object: object.map(&mut push).transpose()?,
             final_state_unknown: *final_state_unknown,
             ..of(Change::Deleted, key)

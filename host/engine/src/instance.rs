@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_object::{Object, ObjectKey};
 use pilothouse_plugin::{Limits, printable};
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
@@ -100,8 +100,6 @@ pub enum Event<'a> {
     },
     /// An object was deleted, or is no longer visible to the watch.
     Deleted {
-        /// Its kind.
-        kind: &'a Gvk,
         /// Its key.
         key: &'a ObjectKey,
         /// Its last known state.

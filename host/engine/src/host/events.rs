@@ -13,16 +13,16 @@ pub struct GuestEvent {
     pub regarding: EventTarget,
     /// A second object that is involved.
     pub related: Option<EventTarget>,
-    /// `Normal` or `Warning`.
-    pub event_type: String,
+    /// Whether it is of the type `Warning`; else it is `Normal`.
+    pub is_warning: bool,
     /// The machine-readable reason.
     pub reason: String,
     /// The action that was taken; may be empty.
     pub action: String,
     /// The human-readable message.
     pub note: String,
-    /// Options, or the reason why they cannot be read.
-    pub options: Result<EventOptions, Refusal>,
+    /// Options.
+    pub options: EventOptions,
 }
 
 /// Options of an event.

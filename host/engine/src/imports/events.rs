@@ -209,11 +209,11 @@ impl HostEvent for ImportCall<'_> {
         let recorded = GuestEvent {
             regarding: event.regarding.clone(),
             related: event.related.clone(),
-            event_type: if event.is_warning { "Warning" } else { "Normal" }.to_owned(),
+            is_warning: event.is_warning,
             reason: event.reason.clone(),
             action: event.action.clone(),
             note: event.note.clone(),
-            options: Ok(event.options.clone()),
+            options: event.options.clone(),
         };
         self.host.record_event(&self.call.get(), recorded)?;
         let event = self.handles.get(&this)?;

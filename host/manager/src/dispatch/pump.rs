@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 use pilothouse_cache::{Event, EventFilter as _, Ring};
 use pilothouse_engine::{self as engine, Failure, Fault};
 use pilothouse_executor::yield_after_slice;
-use pilothouse_object::{FieldValues, Gvk, Object, ObjectKey};
+use pilothouse_object::{FieldValues, Object, ObjectKey};
 use pilothouse_plugin::Predicate;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -84,7 +84,6 @@ enum Delivered {
 pub(crate) struct PumpSpec {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) generation: Arc<Generation>,
-    pub(crate) kind: Gvk,
     /// The name of the watch.
     pub(crate) watch: String,
     /// What this pump has a part of.
@@ -572,7 +571,6 @@ impl Pump {
             Event::Added { object, initial, .. } => engine::Event::Added { object, initial: *initial },
             Event::Updated { old, new } => engine::Event::Updated { old: old.as_ref(), new },
             Event::Deleted { key, object, final_state_unknown } => engine::Event::Deleted {
-                kind: &self.spec.kind,
                 key,
                 object: object.as_ref(),
                 final_state_unknown: *final_state_unknown,

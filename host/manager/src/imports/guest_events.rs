@@ -154,8 +154,8 @@ impl PluginEvents {
     }
 
     fn check(&self, grants: &Grants, event: GuestEvent) -> Result<Checked, Refusal> {
-        let options = event.options?;
-        let event_type: EventType = event.event_type.parse().map_err(Refusal::invalid)?;
+        let options = event.options;
+        let event_type = if event.is_warning { EventType::Warning } else { EventType::Normal };
         if event.reason.is_empty() {
             return Err(Refusal::invalid("the reason is empty: say why in UpperCamelCase, as ScaledUp"));
         }

@@ -270,7 +270,6 @@ impl Feeds {
         let spec = PumpSpec {
             plugin: Arc::clone(plugin),
             generation: Arc::clone(generation),
-            kind: watch.kind.clone(),
             watch: watch.name.clone(),
             first_list,
             turn,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_engine::{CONTRACT, Code, Event, Fault, HostImports, Instance, LoadError, LogLevel};
-use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_object::{Object, ObjectKey};
 use serde_json::{Value, json};
 
 use super::compare::{Comparison, Difference, Ended};
@@ -207,7 +207,6 @@ async fn run(
 struct OwnEvent {
     object: Option<Object>,
     old: Option<Object>,
-    kind: Option<Gvk>,
     key: Option<ObjectKey>,
     flag: bool,
 }
@@ -219,27 +218,22 @@ impl OwnEvent {
             Some(object) => Object::back(object).map(Some),
         };
         let flag = |name: &str| value.get(name).is_some_and(|flag| flag == true);
-        let text = |value: &Value, name: &str| value.get(name)?.as_str().map(str::to_owned);
         if value.get("added").is_some() {
             let object = object("added")?;
-            return Some(Self { object, old: None, kind: None, key: None, flag: flag("initial") });
+            return Some(Self { object, old: None, key: None, flag: flag("initial") });
         }
         if value.get("updated").is_some() {
             let (object, old) = (object("updated")?, object("old")?);
-            return Some(Self { object, old, kind: None, key: None, flag: true });
+            return Some(Self { object, old, key: None, flag: true });
         }
-        let kind = value.get("kind")?;
-        let kind = Gvk::new(&text(kind, "group")?, &text(kind, "version")?, &text(kind, "kind")?);
-        let key = text(value, "deleted")?.parse().ok()?;
+        let key = value.get("deleted")?.as_str()?.parse().ok()?;
         let flag = flag("finalStateUnknown");
-        Some(Self { object: object("object")?, old: None, kind: Some(kind), key: Some(key), flag })
+        Some(Self { object: object("object")?, old: None, key: Some(key), flag })
     }
 
     fn as_event(&self, value: &Value) -> Option<Event<'_>> {
-        Some(match (&self.kind, &self.key) {
-            (Some(kind), Some(key)) => {
-                Event::Deleted { kind, key, object: self.object.as_ref(), final_state_unknown: self.flag }
-            }
+        Some(match &self.key {
+            Some(key) => Event::Deleted { key, object: self.object.as_ref(), final_state_unknown: self.flag },
             _ if value.get("updated").is_some() => {
                 Event::Updated { old: self.old.as_ref(), new: self.object.as_ref()? }
             }

@@ -188,8 +188,8 @@ pub(crate) fn event_args(watch: &str, events: &[Event<'_>]) -> Value {
     let event = |event: &Event<'_>| match event {
         Event::Added { object: new, initial } => json!({"added": object(new), "initial": initial}),
         Event::Updated { old, new } => json!({"updated": object(new), "old": old.map(object)}),
-        Event::Deleted { kind: of, key, object: last, final_state_unknown } => json!({
-            "deleted": key.as_str(), "kind": kind(of), "object": last.map(object), "finalStateUnknown": final_state_unknown,
+        Event::Deleted { key, object: last, final_state_unknown } => json!({
+            "deleted": key.as_str(), "object": last.map(object), "finalStateUnknown": final_state_unknown,
         }),
     };
     json!({"watch": watch, "events": events.iter().map(event).collect::<Vec<_>>()})
@@ -362,25 +362,21 @@ pub(crate) fn guest_event(event: &GuestEvent) -> Value {
         json!({"kind": kind(of), "key": key.as_str(), "uid": uid, "resourceVersion": resource_version})
     };
     let mut value = json!({
-        "regarding": target(&event.regarding), "type": event.event_type, "reason": event.reason,
+        "regarding": target(&event.regarding), "warning": event.is_warning, "reason": event.reason,
         "action": event.action, "note": event.note,
     });
     if let Some(related) = &event.related {
         value["related"] = target(related);
     }
-    match &event.options {
-        Err(refusal) => value["malformed"] = refusal.message.clone().into(),
-        Ok(options) => {
-            if !options.annotations.is_empty() {
-                value["annotations"] = json!(options.annotations);
-            }
-            if !options.field_path.is_empty() {
-                value["fieldPath"] = options.field_path.clone().into();
-            }
-            if let Some(timestamp) = &options.timestamp {
-                value["timestamp"] = timestamp.clone().into();
-            }
-        }
+    let options = &event.options;
+    if !options.annotations.is_empty() {
+        value["annotations"] = json!(options.annotations);
+    }
+    if !options.field_path.is_empty() {
+        value["fieldPath"] = options.field_path.clone().into();
+    }
+    if let Some(timestamp) = &options.timestamp {
+        value["timestamp"] = timestamp.clone().into();
     }
     value
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use pilothouse_engine::{Event, FaultKind, ReasonSet, Request};
-use pilothouse_object::{Gvk, Object, ObjectKey, Projection};
+use pilothouse_object::{Object, ObjectKey, Projection};
 use pilothouse_plugin::Limits;
 use pilothouse_recording::ReplayOptions;
 use pilothouse_testkit::guests;
@@ -100,13 +100,13 @@ async fn events_with_whole_and_partial_objects_and_without_any_are_replayed() ->
         Object::decode(object.to_string().as_bytes())
     };
     let (first, second) = (object("1")?, Projection::parse(["/data/k"])?.apply(&object("2")?));
-    let (kind, key) = (Gvk::new("", "v1", "ConfigMap"), "a/it".parse()?);
+    let key = "a/it".parse()?;
     let events = [
         Event::Added { object: &first, initial: true },
         Event::Updated { old: Some(&first), new: &second },
         Event::Updated { old: None, new: &second },
-        Event::Deleted { kind: &kind, key: &key, object: Some(&second), final_state_unknown: true },
-        Event::Deleted { kind: &kind, key: &key, object: None, final_state_unknown: false },
+        Event::Deleted { key: &key, object: Some(&second), final_state_unknown: true },
+        Event::Deleted { key: &key, object: None, final_state_unknown: false },
     ];
     let call = recorded.instance.handle("v1/ConfigMap", &events, 1);
     recorded.tape.handle("v1/ConfigMap", &events, 1, call).await?;

@@ -100,7 +100,7 @@ async fn a_right_that_is_revoked_hides_events_keys_and_reads_until_it_is_back() 
     test.server.create("b/2", json!({}));
     test.server.delete("b/1");
     test.server.update("a/1", json!({"data": {}}));
-    assert_eq!(sorted(calls.so_far().await), ["updated a/1", "reconcile a/1"]);
+    assert_eq!(sorted(calls.so_far().await), ["reconcile a/1", "updated a/1"]);
     let refused = |result: Result<usize, pilothouse_engine::Refusal>| {
         let refusal = result.unwrap_err();
         assert!(

@@ -81,7 +81,7 @@ async fn a_reload_that_widens_the_grants_shows_what_is_newly_visible_and_goes_on
             assert!(shown.contains(&call.to_owned()), "{on_reload} {narrow}: {shown:?}");
         }
         test.server.update("b/1", json!({"data": {}}));
-        assert_eq!(sorted(calls.so_far().await), ["updated b/1", "reconcile b/1"], "{on_reload} {narrow}");
+        assert_eq!(sorted(calls.so_far().await), ["reconcile b/1", "updated b/1"], "{on_reload} {narrow}");
         test.end().await;
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_engine::FaultKind;
-use pilothouse_plugin::World;
+use pilothouse_plugin::{KeySharing, World};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -315,10 +315,9 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
         uid: String::new(),
         resource_version: String::new(),
     };
-    let texts = ["Normal", "Reason", "", "note"].map(str::to_owned);
-    let [event_type, reason, action, note] = texts;
-    let options = Ok(pilothouse_engine::EventOptions::default());
-    let event = GuestEvent { regarding, related: None, event_type, reason, action, note, options };
+    let [reason, action, note] = ["Reason", "", "note"].map(str::to_owned);
+    let options = pilothouse_engine::EventOptions::default();
+    let event = GuestEvent { regarding, related: None, is_warning: false, reason, action, note, options };
     let (context, max_bytes, options) = (CallContext::default(), 1 << 20, CallOptions::default());
     let live = ClientCall {
         cluster: 0,
