@@ -124,33 +124,6 @@ pub(crate) fn dns_subdomain(text: &str) -> Faults {
     faults
 }
 
-/// The same faults in the words of newer kinds, in which texts have bytes.
-pub(crate) fn in_bytes(faults: Faults) -> Faults {
-    let of = |fault: &'static str| match fault {
-        "must be no more than 63 characters" => "must be no more than 63 bytes",
-        "must be no more than 253 characters" => "must be no more than 253 bytes",
-        other => other,
-    };
-    faults.into_iter().map(of).collect()
-}
-
-/// As [`dns_subdomain`], with capitals.
-pub(crate) fn dns_subdomain_of_any_case(text: &str) -> Faults {
-    let mut faults = Faults::new();
-    if text.len() > SUBDOMAIN {
-        faults.push("must be no more than 253 bytes");
-    }
-    if !is_subdomain(&text.to_ascii_lowercase()) {
-        faults.push(concat!(
-            "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an \
-             alphanumeric character (e.g. 'Example.com', regex used for validation is '",
-            subdomain_format!(),
-            "')"
-        ));
-    }
-    faults
-}
-
 /// As [`dns_subdomain`], with underscores.
 pub(crate) fn dns_subdomain_with_underscores(text: &str) -> Faults {
     let is_part = |part: &str| {
@@ -311,39 +284,6 @@ pub(crate) fn percent(text: &str) -> Faults {
     vec![
         "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
          validation is '[0-9]+%')",
-    ]
-}
-
-/// Whether a text is a version as semver.org has it.
-pub(crate) fn is_semantic_version(text: &str) -> bool {
-    let is_number = |part: &str| {
-        part.bytes().all(|byte| byte.is_ascii_digit())
-            && (part == "0" || !part.is_empty() && !part.starts_with('0'))
-    };
-    let is_word = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
-    let is_before = |part: &str| {
-        let is_digits = part.bytes().all(|byte| byte.is_ascii_digit());
-        is_word(part) && (!is_digits || is_number(part))
-    };
-    let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
-    let (text, before) = text.split_once('-').map_or((text, None), |(text, before)| (text, Some(before)));
-    text.split('.').count() == 3
-        && text.split('.').all(is_number)
-        && before.is_none_or(|before| before.split('.').all(is_before))
-        && build.is_none_or(|build| build.split('.').all(is_word))
-}
-
-/// A name as C has them.
-pub(crate) fn c_identifier(text: &str) -> Faults {
-    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if text.bytes().all(is_inner) && !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit()) {
-        return Faults::new();
-    }
-    vec![
-        "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or \
-         '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')",
     ]
 }
 

@@ -3,8 +3,6 @@
 //!
 //! Stored are core/v1 Events, and custom objects in their storage version.
 
-use serde_json::{Value, json};
-
 use crate::api::JsonMap;
 use crate::resources::Resource;
 use crate::schema::DefaultsLimit;
@@ -16,52 +14,6 @@ pub(crate) fn needs_conversion(resource: &Resource) -> bool {
 
 fn is_newer_event(resource: &Resource) -> bool {
     (resource.group.as_str(), resource.name.as_str()) == ("events.k8s.io", "events")
-}
-
-/// A field of an object, or of an object in it, that is empty: how it was sent.
-pub(crate) type Empty = (&'static str, Value);
-
-/// Fields of which a server sees whether they are empty or absent when it looks for what is wrong, although it stores the same.
-fn with_empties(resource: &Resource) -> &'static [&'static str] {
-    match (resource.group.as_str(), resource.name.as_str()) {
-        ("", "configmaps") => &["/binaryData"],
-        ("", "secrets") => &["/data"],
-        ("", "resourcequotas") => &["/spec/scopes"],
-        ("networking.k8s.io", "ingresses") => &["/spec/rules"],
-        _ => &[],
-    }
-}
-
-/// The object that holds a field.
-fn parent<'a>(object: &'a mut JsonMap, pointer: &'static str) -> Option<(&'a mut JsonMap, &'static str)> {
-    match pointer.trim_start_matches('/').split_once('/') {
-        Some((outer, field)) => Some((object.get_mut(outer)?.as_object_mut()?, field)),
-        None => Some((object, &pointer[1..])),
-    }
-}
-
-/// Takes out empty fields that count: everything else takes them for absent.
-pub(crate) fn take_empties(resource: &Resource, object: &mut JsonMap) -> Vec<Empty> {
-    let mut taken = Vec::new();
-    for pointer in with_empties(resource) {
-        let Some((parent, field)) = parent(object, pointer) else { continue };
-        let is_list = matches!(*pointer, "/spec/rules" | "/spec/scopes");
-        let empty = if is_list { json!([]) } else { json!({}) };
-        let is_empty = |value: &Value| *value == empty;
-        if parent.get(field).is_some_and(is_empty) {
-            taken.extend(parent.remove(field).map(|value| (*pointer, value)));
-        }
-    }
-    taken
-}
-
-/// Puts such fields back.
-pub(crate) fn put_empties(object: &mut JsonMap, empties: Vec<Empty>) {
-    for (pointer, value) in empties {
-        if let Some((parent, field)) = parent(object, pointer) {
-            parent.entry(field).or_insert(value);
-        }
-    }
 }
 
 /// From the form in which objects come in to the stored one. The schemas of custom objects bring them to it when they are

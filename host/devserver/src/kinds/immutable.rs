@@ -3,8 +3,6 @@
 //! Compared are the states before and after strategies and defaults; nothing, an empty map and an empty list are the same. A
 //! real server adds to some of these messages the difference between two structures of Go, which is left out here.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
 use crate::api::{Cause, JsonMap};
@@ -175,20 +173,6 @@ pub(super) fn job(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     causes
 }
 
-/// What a claim hands on to drivers stays as well, where nothing and an empty object are not the same.
-pub(super) fn device_claim(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-    let parameters = |object: &JsonMap| -> Vec<Value> {
-        let lists =
-            ["spec.devices.config", "spec.spec.devices.config"].map(|path| at(object, path).as_array());
-        lists.into_iter().flatten().flatten().map(|one| one["opaque"]["parameters"].clone()).collect()
-    };
-    let is_seen = !is_same(at(old, "spec"), at(new, "spec"));
-    if is_seen || parameters(old) == parameters(new) {
-        return Vec::new();
-    }
-    vec![invalid("spec", at(new, "spec"), IS_IMMUTABLE)]
-}
-
 /// Configuration that says of itself that it stays.
 pub(super) fn configuration(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -200,8 +184,7 @@ pub(super) fn configuration(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
         causes.push(Cause::forbidden("immutable", why));
     }
     for field in ["data", "binaryData"] {
-        // An empty map is another than none.
-        if at(old, field) != at(new, field) {
+        if !is_same(at(old, field), at(new, field)) {
             causes.push(Cause::forbidden(field, why));
         }
     }
@@ -213,16 +196,7 @@ pub(super) fn role_binding(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     if is_same(at(old, "roleRef"), role) {
         return Vec::new();
     }
-    // The real server shows a structure of Go.
-    let shown = json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
-    vec![invalid("roleRef", &shown, "cannot change roleRef")]
-}
-
-pub(super) fn priority_class(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-    if is_same(at(old, "value"), at(new, "value")) {
-        return Vec::new();
-    }
-    vec![Cause::forbidden("value", "may not be changed in an update.")]
+    vec![invalid("roleRef", role, "cannot change roleRef")]
 }
 
 pub(super) fn claim(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
@@ -286,37 +260,6 @@ pub(super) fn service(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
         .collect()
 }
 
-/// The scopes of a quota are a set.
-pub(super) fn quota(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-    let scopes = |object: &JsonMap| -> BTreeSet<String> {
-        let scopes = at(object, "spec.scopes").as_array().into_iter().flatten();
-        scopes.filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    if scopes(old) == scopes(new) {
-        return Vec::new();
-    }
-    vec![invalid("spec.scopes", at(new, "spec.scopes"), IS_IMMUTABLE)]
-}
-
-/// A node keeps the ranges of its pods, and what a cloud knows it by, once it has them.
-pub(super) fn node(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let ranges = |object: &JsonMap| at(object, "spec.podCIDRs").as_array().cloned().unwrap_or_default();
-    let (before, after) = (ranges(old), ranges(new));
-    let changed = match before.len() == after.len() {
-        true => before.iter().zip(&after).filter(|(before, after)| before != after).count(),
-        false => usize::from(!before.is_empty()),
-    };
-    let why = "node updates may not change podCIDR except from \"\" to valid";
-    causes.extend((0..changed).map(|_| Cause::forbidden("spec.podCIDRs", why)));
-    let provider = at(old, "spec.providerID");
-    if !is_nothing(provider) && provider != "" && provider != at(new, "spec.providerID") {
-        let why = "node updates may not change providerID except from \"\" to valid";
-        causes.push(Cause::forbidden("spec.providerID", why));
-    }
-    causes
-}
-
 /// An event of `events.k8s.io` says what it said; only its series goes on.
 pub(super) fn event(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     const KEPT: [&str; 13] = [
@@ -356,34 +299,6 @@ pub(super) fn event(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     causes
 }
 
-pub(super) fn volume(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-    const FREE: [&str; 9] = [
-        "accessModes",
-        "capacity",
-        "claimRef",
-        "persistentVolumeReclaimPolicy",
-        "storageClassName",
-        "mountOptions",
-        "volumeMode",
-        "nodeAffinity",
-        "volumeAttributesClassName",
-    ];
-    const SECRET: &str = "controllerExpandSecretRef";
-    let (before, mut after) = (spec_without(old, &FREE), spec_without(new, &FREE));
-    // It may be added.
-    if before["csi"].is_object()
-        && before["csi"][SECRET].is_null()
-        && let Some(Value::Object(csi)) = after.get_mut("csi")
-    {
-        csi.remove(SECRET);
-    }
-    if is_same(&before, &after) {
-        return Vec::new();
-    }
-    let why = "spec.persistentvolumesource is immutable after creation";
-    vec![Cause::forbidden("spec.persistentvolumesource", why)]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,18 +318,5 @@ mod tests {
         let other = object(json!({"spec": {"selector": {"matchLabels": {"a": "c"}}}}));
         let causes = changed(&[fixed("spec.selector")], &old, &other);
         assert_eq!(causes[0].message, r#"Invalid value: {"matchLabels":{"a":"c"}}: field is immutable"#);
-    }
-
-    #[test]
-    fn scopes_that_are_taken_away_are_shown_as_they_were_sent() {
-        let quota_of = |scopes: Value| object(json!({"spec": {"scopes": scopes}}));
-        let old = quota_of(json!(["Terminating", "BestEffort"]));
-        for (scopes, shown) in
-            [(Value::Null, "null"), (json!([]), "[]"), (json!(["BestEffort"]), r#"["BestEffort"]"#)]
-        {
-            let causes = quota(&old, &quota_of(scopes));
-            assert_eq!(causes[0].message, format!("Invalid value: {shown}: field is immutable"));
-        }
-        assert_eq!(quota(&old, &quota_of(json!(["BestEffort", "Terminating"]))), []);
     }
 }

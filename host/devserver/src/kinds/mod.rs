@@ -1,11 +1,9 @@
 //! What the server knows of particular kinds: how they are written ([`Strategy`]), the fields that select, and the kinds whose
 //! versions differ in form.
 //!
-//! Everything else about a kind is in `tables/`. Defaults are limited to what clients and controllers trip over when it is
-//! missing; those of custom resources are in their schemas.
+//! Everything else about a kind is in `tables/`.
 
 mod convert;
-pub(crate) mod daemon_sets;
 mod fields;
 mod immutable;
 mod pod_updates;
@@ -15,11 +13,9 @@ mod services;
 mod strategy;
 mod warnings;
 
-pub(crate) use convert::{
-    from_stored, from_stored_within, needs_conversion, put_empties, take_empties, to_stored,
-};
+pub(crate) use convert::{from_stored, from_stored_within, needs_conversion, to_stored};
 pub(crate) use fields::{FieldFilter, fields};
-pub(crate) use pods::{check_ephemeral, check_node, check_resize, resize};
+pub(crate) use pods::{check_ephemeral, check_resize, resize};
 pub(crate) use prepare::class_of_growing;
 pub(crate) use services::{Numbers, complete_service};
 pub(crate) use strategy::{Content, Creation, Dependents, Generation, Review, Strategy};

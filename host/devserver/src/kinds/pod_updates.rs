@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::immutable::{at, invalid, is_same, spec_without};
 use crate::api::{Cause, JsonMap};
-use crate::validation::{node_term_in_go, node_terms_in_go};
 
 /// Annotation of a Pod that a kubelet has from elsewhere.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -144,7 +143,7 @@ fn node_affinity(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     }
     if before.len() != after.len() {
         let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        return vec![invalid(FIELD, &node_terms_in_go(at(new, FIELD)), why)];
+        return vec![invalid(FIELD, at(new, FIELD), why)];
     }
     let narrowed = |before: &Value, after: &Value| {
         let list = |term: &Value, name: &str| term[name].as_array().cloned().unwrap_or_default();
@@ -163,7 +162,7 @@ fn node_affinity(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
         .filter(|(_, (before, after))| !narrowed(before, after))
         .map(|(index, (_, after))| {
             let why = "only additions are allowed (no mutations or deletions)";
-            invalid(&format!("{FIELD}[{index}]"), &node_term_in_go(after), why)
+            invalid(&format!("{FIELD}[{index}]"), after, why)
         })
         .collect()
 }

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use crate::api::{Cause, JsonMap};
-use crate::quantity::Amount;
 
 /// Seconds that a Pod stays on a node that has failed.
 const STAYS: i64 = 300;
@@ -93,62 +92,6 @@ pub(crate) fn check_resize(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
         }
     }
     causes
-}
-
-/// What a Pod requests of a resource: its containers at a time, or one that runs before them.
-fn requested(pod: &JsonMap, resource: &str) -> Amount {
-    let spec = pod.get("spec").unwrap_or(&Value::Null);
-    let of =
-        |container: &Value| Amount::of(container["resources"]["requests"][resource].as_str().unwrap_or("0"));
-    let list = |name: &str| spec[name].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut sum = list("containers").iter().fold(Amount::ZERO, |sum, container| sum.plus(of(container)));
-    // Those that go on beside the others, and the most that there is before these start.
-    let (mut beside, mut before) = (Amount::ZERO, Amount::ZERO);
-    for container in list("initContainers") {
-        if container["restartPolicy"] == "Always" {
-            beside = beside.plus(of(container));
-            before = before.max(beside);
-        } else {
-            before = before.max(beside.plus(of(container)));
-        }
-    }
-    sum = sum.plus(beside).max(before);
-    sum.plus(Amount::of(spec["overhead"][resource].as_str().unwrap_or("0")))
-}
-
-/// Why the Pods of a node cannot get other resources, with the reason of the cause; `node` is none if it is not there.
-pub(crate) fn check_node(
-    pod: &JsonMap,
-    name: &str,
-    node: Option<&JsonMap>,
-) -> Option<(&'static str, String)> {
-    let Some(node) = node else { return Some(("", format!("node {name:?} not found"))) };
-    let system = node.get("metadata").and_then(|metadata| metadata["labels"]["kubernetes.io/os"].as_str());
-    if let Some(system) = system.filter(|system| *system != "linux") {
-        let why = format!("pod resize is only supported on linux nodes, node {name:?} is {system:?}");
-        return Some(("UnsupportedPlatform", why));
-    }
-    let has = |resource: &str| {
-        let text = node.get("status").and_then(|status| status["allocatable"][resource].as_str());
-        Amount::of(text.unwrap_or("0"))
-    };
-    let shown = |resource: &str, amount: Amount| match resource {
-        "cpu" => amount.thousandths(),
-        _ => amount.rounded_up(),
-    };
-    let lacking: Vec<String> = ["cpu", "memory"]
-        .into_iter()
-        .map(|resource| (resource, requested(pod, resource), has(resource)))
-        .filter(|(_, requested, has)| requested > has)
-        .map(|(resource, requested, has)| {
-            let (requested, has) = (shown(resource, requested), shown(resource, has));
-            format!("{resource}, requested: {requested}, allocatable: {has}")
-        })
-        .collect();
-    (!lacking.is_empty()).then(|| {
-        let why = format!("node didn't have enough allocatable resources: {}", lacking.join("; "));
-        ("NodeCapacity", why)
-    })
 }
 
 /// What is wrong with other ephemeral containers of a pod: those that it has stay as they are.

@@ -53,45 +53,6 @@ pub(super) fn new_claim(object: &mut JsonMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A new node gets no pods before it says that it is ready.
-pub(super) fn new_node(object: &mut JsonMap) -> Result<(), ApiError> {
-    let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
-    let spec = object.entry("spec").or_insert_with(|| json!({}));
-    if let Value::Object(spec) = spec
-        && let Value::Array(taints) = spec.entry("taints").or_insert_with(|| json!([]))
-    {
-        let is_there =
-            taints.iter().any(|other| other["key"] == taint["key"] && other["effect"] == taint["effect"]);
-        if !is_there {
-            taints.push(taint);
-        }
-    }
-    Ok(())
-}
-
-/// The conditions of a certificate signing request have times, unless a client gives them.
-pub(super) fn request_status(old: &JsonMap, new: &mut JsonMap) -> Result<(), ApiError> {
-    let now = Timestamp::now().seconds();
-    let earlier = old.get("status").and_then(|status| status["conditions"].as_array()).cloned();
-    let earlier = earlier.unwrap_or_default();
-    let conditions = new.get_mut("status").and_then(|status| status.get_mut("conditions"));
-    for condition in conditions.and_then(Value::as_array_mut).into_iter().flatten() {
-        let Value::Object(condition) = condition else { continue };
-        if condition.get("lastUpdateTime").is_none_or(Value::is_null) {
-            condition.insert("lastUpdateTime".to_owned(), now.clone().into());
-        }
-        if condition.get("lastTransitionTime").is_none_or(Value::is_null) {
-            let is_same = |other: &&Value| {
-                other.get("type") == condition.get("type") && other.get("status") == condition.get("status")
-            };
-            let since = earlier.iter().find(is_same).map(|other| other["lastTransitionTime"].clone());
-            let since = since.filter(|since| !since.is_null()).unwrap_or_else(|| now.clone().into());
-            condition.insert("lastTransitionTime".to_owned(), since);
-        }
-    }
-    Ok(())
-}
-
 /// What a claim is filled with: the older field has a claim or a snapshot only, and each of both fields is what the other says.
 pub(super) fn claim(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
     let Some(Value::Object(spec)) = object.get_mut("spec") else { return Vec::new() };

@@ -3,7 +3,6 @@
 //! The word is that of the real server's registry. Everything about a kind that its schema and its discovery do not say
 //! stands in one entry here; the verbs ask the strategy and never for a name.
 
-use super::daemon_sets;
 use super::immutable::{self, Fixed, fixed, fixed_as, fixed_text};
 use super::{pod_updates, prepare};
 use crate::api::{ApiError, Cause, JsonMap, NameRule, Timestamp};
@@ -42,10 +41,6 @@ pub(crate) struct Strategy {
     pub(crate) status_reset: &'static [&'static str],
     /// Fields that no update may change.
     pub(crate) fixed: &'static [Fixed],
-    /// Whether they are looked at after what `check_update` looks at.
-    pub(crate) fixed_last: bool,
-    /// Whether causes of immutable fields come before causes of the new state.
-    pub(crate) changed_first: bool,
     /// What an update may not change that is not just a field.
     pub(crate) check_update: CheckUpdate,
     /// Seconds for which an object stays when its deletion names none; `None` for kinds that go at once.
@@ -62,10 +57,6 @@ pub(crate) struct Strategy {
     pub(crate) allocates: bool,
     /// Labels that objects select with are a plain map, not a `LabelSelector`.
     pub(crate) selects_by_map: bool,
-    /// Fields that no write of the object itself makes anybody the owner of; its status is one anyway.
-    pub(crate) unowned: &'static [&'static str],
-    /// Whether it is noted who has made an object.
-    pub(crate) records_user: bool,
     pub(crate) prepare_create: PrepareCreate,
     /// Also before a write of the status.
     pub(crate) prepare_update: PrepareUpdate,
@@ -146,8 +137,6 @@ const BUILTIN: Strategy = Strategy {
     reset: &[],
     status_reset: &["spec"],
     fixed: &[],
-    fixed_last: false,
-    changed_first: false,
     check_update: |_, _| Vec::new(),
     grace: None,
     content: Content::None,
@@ -156,8 +145,6 @@ const BUILTIN: Strategy = Strategy {
     creation: Creation::Object,
     allocates: false,
     selects_by_map: false,
-    unowned: &[],
-    records_user: false,
     prepare_create: |_| Ok(()),
     prepare_update: |_, _| Ok(()),
     prepare: |_, _| Vec::new(),
@@ -226,7 +213,6 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             status_creates: true,
             allocates: true,
             check_update: immutable::service,
-            changed_first: true,
             ..ANSWERED
         },
     ),
@@ -238,36 +224,15 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "",
         "secrets",
-        Strategy {
-            fixed: &[fixed_text("type")],
-            check_update: immutable::configuration,
-            changed_first: true,
-            ..BUILTIN
-        },
+        Strategy { fixed: &[fixed_text("type")], check_update: immutable::configuration, ..BUILTIN },
     ),
-    ("", "configmaps", Strategy { check_update: immutable::configuration, changed_first: true, ..BUILTIN }),
-    (
-        "",
-        "nodes",
-        Strategy {
-            creates_with_status: true,
-            prepare_create: prepare::new_node,
-            check_update: immutable::node,
-            ..BUILTIN
-        },
-    ),
+    ("", "configmaps", Strategy { check_update: immutable::configuration, ..BUILTIN }),
+    ("", "nodes", Strategy { creates_with_status: true, ..BUILTIN }),
     ("", "serviceaccounts", ANSWERED),
     (
         "",
         "persistentvolumes",
-        Strategy {
-            prepare_create: prepare::new_volume,
-            prepare_update: prepare::volume_status,
-            fixed: &[fixed_as("spec.volumeMode", "volumeMode")],
-            fixed_last: true,
-            check_update: immutable::volume,
-            ..ANSWERED
-        },
+        Strategy { prepare_create: prepare::new_volume, prepare_update: prepare::volume_status, ..ANSWERED },
     ),
     (
         "",
@@ -276,13 +241,12 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             prepare_create: prepare::new_claim,
             prepare: prepare::claim,
             fixed: &[fixed_as("spec.volumeMode", "volumeMode")],
-            fixed_last: true,
             check_update: immutable::claim,
             ..ANSWERED
         },
     ),
     ("", "podtemplates", Strategy { generation: Generation::Spec, ..ANSWERED }),
-    ("", "resourcequotas", Strategy { check_update: immutable::quota, ..ANSWERED }),
+    ("", "resourcequotas", ANSWERED),
     ("", "limitranges", CREATED_ON_UPDATE),
     ("", "endpoints", CREATED_ON_UPDATE),
     ("", "events", EVENT),
@@ -303,17 +267,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "statefulsets",
         Strategy { names: NameRule::Label, check_update: immutable::stateful_set, ..COUNTED },
     ),
-    (
-        "apps",
-        "daemonsets",
-        Strategy {
-            fixed: &[fixed("spec.selector")],
-            changed_first: true,
-            prepare_create: daemon_sets::create,
-            prepare_update: daemon_sets::update,
-            ..COUNTED
-        },
-    ),
+    ("apps", "daemonsets", Strategy { fixed: &[fixed("spec.selector")], ..COUNTED }),
     ("apps", "controllerrevisions", Strategy { fixed: &[fixed("data")], ..BUILTIN }),
     (
         "batch",
@@ -328,7 +282,6 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
                 fixed("spec.managedBy"),
                 fixed("spec.successPolicy"),
             ],
-            fixed_last: true,
             prepare_create: prepare::new_job,
             prepare: prepare::job,
             check_update: immutable::job,
@@ -339,58 +292,23 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     ("policy", "poddisruptionbudgets", Strategy { needs_version: true, ..COUNTED }),
     ("networking.k8s.io", "ingresses", COUNTED),
     ("networking.k8s.io", "networkpolicies", COUNTED),
-    (
-        "networking.k8s.io",
-        "ipaddresses",
-        Strategy { names: NameRule::Address, fixed: &[fixed("spec.parentRef")], ..BUILTIN },
-    ),
-    (
-        "networking.k8s.io",
-        "ingressclasses",
-        Strategy { fixed: &[fixed_text("spec.controller")], changed_first: true, ..COUNTED },
-    ),
-    (
-        "scheduling.k8s.io",
-        "priorityclasses",
-        Strategy {
-            generation: Generation::First,
-            fixed: &[fixed("preemptionPolicy")],
-            fixed_last: true,
-            check_update: immutable::priority_class,
-            ..BUILTIN
-        },
-    ),
+    ("networking.k8s.io", "ipaddresses", Strategy { names: NameRule::Address, ..BUILTIN }),
+    ("networking.k8s.io", "ingressclasses", COUNTED),
+    ("scheduling.k8s.io", "priorityclasses", Strategy { generation: Generation::First, ..BUILTIN }),
     (
         "discovery.k8s.io",
         "endpointslices",
         Strategy { generation: Generation::SpecAndLabels, fixed: &[fixed_text("addressType")], ..BUILTIN },
     ),
-    (
-        "node.k8s.io",
-        "runtimeclasses",
-        Strategy { needs_version: true, creates_on_update: true, fixed: &[fixed_text("handler")], ..BUILTIN },
-    ),
+    ("node.k8s.io", "runtimeclasses", Strategy { needs_version: true, creates_on_update: true, ..BUILTIN }),
     ("resource.k8s.io", "resourceslices", Strategy { answers_deleted: true, ..COUNTED }),
     ("resource.k8s.io", "deviceclasses", Strategy { answers_deleted: true, ..COUNTED }),
-    (
-        "resource.k8s.io",
-        "resourceclaims",
-        Strategy {
-            answers_deleted: true,
-            fixed: &[fixed("spec")],
-            check_update: immutable::device_claim,
-            ..STATUS_ALONE
-        },
-    ),
-    (
-        "resource.k8s.io",
-        "resourceclaimtemplates",
-        Strategy { fixed: &[fixed("spec")], check_update: immutable::device_claim, ..ANSWERED },
-    ),
+    ("resource.k8s.io", "resourceclaims", Strategy { answers_deleted: true, ..STATUS_ALONE }),
+    ("resource.k8s.io", "resourceclaimtemplates", ANSWERED),
     (
         "storage.k8s.io",
         "volumeattachments",
-        Strategy { needs_version: true, answers_deleted: true, fixed: &[fixed("spec")], ..STATUS_ALONE },
+        Strategy { needs_version: true, answers_deleted: true, ..STATUS_ALONE },
     ),
     ("storage.k8s.io", "csinodes", Strategy { needs_version: true, ..ANSWERED }),
     ("storage.k8s.io", "csistoragecapacities", VERSIONED),
@@ -398,15 +316,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "storage.k8s.io",
         "csidrivers",
-        Strategy {
-            fixed: &[
-                fixed_as("spec.attachRequired", "spec.attachedRequired"),
-                fixed("spec.volumeLifecycleModes"),
-            ],
-            generation: Generation::Later,
-            needs_version: true,
-            ..ANSWERED
-        },
+        Strategy { generation: Generation::Later, needs_version: true, ..ANSWERED },
     ),
     (
         "admissionregistration.k8s.io",
@@ -416,20 +326,8 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     ("admissionregistration.k8s.io", "", Strategy { needs_version: true, ..COUNTED }),
     ("flowcontrol.apiserver.k8s.io", "", Strategy { generation: Generation::Spec, ..STATUS_ALONE }),
     ("networking.k8s.io", "servicecidrs", STATUS_ALONE),
-    (
-        "storage.k8s.io",
-        "storageclasses",
-        Strategy {
-            fixed: &[
-                fixed("parameters"),
-                fixed_text("provisioner"),
-                fixed("reclaimPolicy"),
-                fixed("volumeBindingMode"),
-            ],
-            ..ANSWERED
-        },
-    ),
-    ("coordination.k8s.io", "", Strategy { needs_version: true, creates_on_update: true, ..BUILTIN }),
+    ("storage.k8s.io", "storageclasses", ANSWERED),
+    ("coordination.k8s.io", "leases", Strategy { needs_version: true, creates_on_update: true, ..BUILTIN }),
     ("rbac.authorization.k8s.io", "rolebindings", Strategy { check_update: immutable::role_binding, ..RBAC }),
     (
         "rbac.authorization.k8s.io",
@@ -440,19 +338,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "certificates.k8s.io",
         "certificatesigningrequests",
-        Strategy {
-            names: NameRule::Segment,
-            reset: &["spec"],
-            unowned: &["spec"],
-            records_user: true,
-            prepare_update: prepare::request_status,
-            ..BUILTIN
-        },
-    ),
-    (
-        "certificates.k8s.io",
-        "",
-        Strategy { names: NameRule::Segment, needs_version: true, fixed: &[fixed("spec")], ..BUILTIN },
+        Strategy { names: NameRule::Segment, reset: &["spec"], ..BUILTIN },
     ),
     ("authentication.k8s.io", "selfsubjectreviews", review(Review::SelfSubject)),
     ("authentication.k8s.io", "tokenreviews", review(Review::Token)),
@@ -479,12 +365,9 @@ impl Strategy {
 
     /// What an update changes that it may not.
     pub(crate) fn changed(&self, old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-        let (mut first, mut last) = (immutable::changed(self.fixed, old, new), (self.check_update)(old, new));
-        if self.fixed_last {
-            std::mem::swap(&mut first, &mut last);
-        }
-        first.append(&mut last);
-        first
+        let mut causes = immutable::changed(self.fixed, old, new);
+        causes.extend((self.check_update)(old, new));
+        causes
     }
 
     /// Of a built-in resource.

@@ -113,7 +113,6 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
 }
 
 /// A built-in object without any field set, as Go has it: with the fields that are never left out.
-#[allow(dead_code, reason = "for server-side apply, which the verbs do not call yet")]
 pub(crate) fn empty(api_version: &str, kind: &str) -> Option<Value> {
     let table = ProtobufTypes::builtin();
     let index = table.of_kind(api_version, kind)?;

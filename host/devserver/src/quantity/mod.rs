@@ -37,18 +37,6 @@ pub(crate) fn read(text: &str) -> Result<String, &'static str> {
     Ok(rewrite(text, NANO).unwrap_or_else(|| text.to_owned()))
 }
 
-/// The canonical form of a sum, with the suffixes of the first quantity, or of the second one if the first is zero.
-pub(crate) fn sum(a: &str, b: &str) -> String {
-    let (first, second) = (Amount::of(a), Amount::of(b));
-    let is_binary = |text: &str| BINARY.iter().skip(1).any(|suffix| text.ends_with(suffix));
-    let total = Amount(first.0.saturating_add(second.0));
-    if is_binary(if first == Amount::ZERO { b } else { a }) && total.is_whole() {
-        return binary(total.0 / BILLION);
-    }
-    let text = format!("{}n", total.0);
-    rewrite(&text, NANO).unwrap_or(text)
-}
-
 /// A quantity without what is less than a thousandth: that is rounded up, away from zero.
 pub(crate) fn round_up_to_milli(text: &str) -> String {
     rewrite(text, MILLI).unwrap_or_else(|| text.to_owned())
@@ -182,7 +170,6 @@ const BILLION: i128 = 1_000_000_000;
 
 impl Amount {
     pub(crate) const ZERO: Self = Self(0);
-    pub(crate) const ONE: Self = Self(BILLION);
 
     /// The amount of a quantity; nothing if the text is none.
     pub(crate) fn of(text: &str) -> Self {
@@ -211,27 +198,6 @@ impl Amount {
     /// Whether it is a whole number.
     pub(crate) fn is_whole(self) -> bool {
         self.0 % BILLION == 0
-    }
-
-    /// The whole number that is not less; at most as large as a number of 64 bits.
-    pub(crate) fn rounded_up(self) -> i64 {
-        let whole = self.0.div_euclid(BILLION) + i128::from(self.0.rem_euclid(BILLION) > 0);
-        i64::try_from(whole).unwrap_or(if whole > 0 { i64::MAX } else { i64::MIN })
-    }
-
-    /// As [`Amount::rounded_up`], in thousandths.
-    pub(crate) fn thousandths(self) -> i64 {
-        Self(self.0.saturating_mul(1000)).rounded_up()
-    }
-
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
-    }
-
-    /// How often another goes into it.
-    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-    pub(crate) fn ratio(self, other: Self) -> f64 {
-        self.0 as f64 / other.0 as f64
     }
 
     /// Whether it is a multiple of another.

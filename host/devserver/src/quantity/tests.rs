@@ -116,12 +116,8 @@ fn amounts_can_be_compared() {
     assert!(
         of("100m") < of("0.2") && of("1Gi") > of("1G") && of("1e3") == of("1k") && of("1024Ki") == of("1Mi")
     );
-    assert!(of("-1") < Amount::ZERO && of("1E") < of("1Ei") && of("1000m") == Amount::ONE);
+    assert!(of("-1") < Amount::ZERO && of("1E") < of("1Ei") && of("1000m") == of("1"));
     assert!(of("123456789012345678901234567890") > of("1Ei"), "saturated");
     assert!(!of("1500m").is_whole() && of("2").is_whole());
-    assert_eq!(
-        (of("1500m").rounded_up(), of("-1500m").rounded_up(), of("100E").rounded_up()),
-        (2, -1, i64::MAX)
-    );
     assert!(of("4Mi").is_multiple_of(of("2Mi")) && !of("3Mi").is_multiple_of(of("2Mi")));
 }

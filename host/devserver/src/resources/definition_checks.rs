@@ -345,34 +345,34 @@ fn schema_at<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
 
 /// With a status of its own, the schema of an object may say of the whole only what does not concern the status.
 pub(super) fn root_fault(schema: &JsonMap, path: &str) -> Option<Cause> {
-    const ALLOWED: [(&str, &str); 22] = [
-        ("description", "Description"),
-        ("type", "Type"),
-        ("format", "Format"),
-        ("title", "Title"),
-        ("maximum", "Maximum"),
-        ("exclusiveMaximum", "ExclusiveMaximum"),
-        ("minimum", "Minimum"),
-        ("exclusiveMinimum", "ExclusiveMinimum"),
-        ("maxLength", "MaxLength"),
-        ("minLength", "MinLength"),
-        ("pattern", "Pattern"),
-        ("maxItems", "MaxItems"),
-        ("minItems", "MinItems"),
-        ("uniqueItems", "UniqueItems"),
-        ("multipleOf", "MultipleOf"),
-        ("required", "Required"),
-        ("items", "Items"),
-        ("properties", "Properties"),
-        ("externalDocs", "ExternalDocs"),
-        ("example", "Example"),
-        ("x-kubernetes-preserve-unknown-fields", "XPreserveUnknownFields"),
-        ("x-kubernetes-validations", "XValidations"),
+    const ALLOWED: [&str; 22] = [
+        "description",
+        "type",
+        "format",
+        "title",
+        "maximum",
+        "exclusiveMaximum",
+        "minimum",
+        "exclusiveMinimum",
+        "maxLength",
+        "minLength",
+        "pattern",
+        "maxItems",
+        "minItems",
+        "uniqueItems",
+        "multipleOf",
+        "required",
+        "items",
+        "properties",
+        "externalDocs",
+        "example",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
     ];
-    let is_allowed = |field: &str| ALLOWED.iter().any(|(allowed, _)| *allowed == field);
+    let is_allowed = |field: &str| ALLOWED.contains(&field);
     let says = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
     schema.iter().find(|(field, value)| !is_allowed(field) && says(value))?;
-    let names = ALLOWED.map(|(_, name)| name).join(" ");
+    let names = ALLOWED.join(" ");
     let why = format!(
         "only [{names}] fields are allowed at the root of the schema if the status subresource is enabled"
     );

@@ -12,6 +12,9 @@ const EPSILON: f64 = 1e-9;
 /// The largest number that JSON in JavaScript holds whole.
 const MAX_WHOLE: f64 = 9_007_199_254_740_991.0;
 
+/// Whether a number lies on the wrong side of a bound.
+type Order = fn(f64, f64) -> bool;
+
 /// What is wrong with a number.
 pub(super) enum Fault {
     /// It, or a bound of it, is not of the type or of the format: `Checked value must be of type …`.
@@ -42,7 +45,7 @@ pub(super) fn faults(kind: Kind, rules: &Rules, number: &Number) -> Vec<Fault> {
         faults.extend(fault);
         faults.extend(factor_fault(number, whole, factor));
     }
-    let bounds: [(_, _, _, fn(f64, f64) -> bool); 2] = [
+    let bounds: [(_, _, _, Order); 2] = [
         (rules.minimum, "Minimum boundary", "greater", |number, bound| number < bound),
         (rules.maximum, "Maximum boundary", "less", |number, bound| number > bound),
     ];
@@ -73,7 +76,7 @@ fn compare(
     number: &Number,
     whole: Option<i64>,
     bound: f64,
-    is_beyond: fn(f64, f64) -> bool,
+    is_beyond: Order,
     exclusive: bool,
 ) -> (bool, String) {
     // Beyond these the whole part of a bound is no whole number of this machine.

@@ -50,8 +50,7 @@ pub(super) fn cluster_role(object: &JsonMap, causes: &mut Causes) {
     for one in selectors.each() {
         selector(&one, causes);
         if super::selector::matches(&one, one.value()).is_none() {
-            // What is shown is the selector that could not be made.
-            one.invalid_text(causes, "null", "invalid label selector.");
+            one.invalid(causes, "invalid label selector.");
         }
     }
 }

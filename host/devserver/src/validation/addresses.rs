@@ -111,18 +111,6 @@ pub(super) fn cidr(at: &Node<'_, '_>, causes: &mut Causes) {
     cidr_of(at, at.text(), causes);
 }
 
-/// A range in its shortest form.
-pub(super) fn canonical_cidr(at: &Node<'_, '_>, causes: &mut Causes) {
-    if let Some(fault) = range_fault(at.text()) {
-        at.invalid(causes, fault);
-    } else if let Some((address, length)) = range(at.text()) {
-        let canonical = format!("{address}/{length}");
-        if canonical != at.text() {
-            at.invalid(causes, &format!("must be in canonical form ({canonical:?})"));
-        }
-    }
-}
-
 /// An address that something outside of its own machine can reach.
 pub(super) fn endpoint(at: &Node<'_, '_>, causes: &mut Causes) {
     let Some(address) = lenient(at.text()) else {

@@ -88,58 +88,10 @@ fn json_object(entry: &Node<'_, '_>, causes: &mut Causes) {
     let bytes = STANDARD.decode(entry.text()).unwrap_or_default();
     let why = match serde_json::from_slice::<Value>(&bytes) {
         Ok(Value::Object(_) | Value::Null) => return,
-        Ok(other) => {
-            let kind = match other {
-                Value::Bool(_) => "bool",
-                Value::Number(_) => "number",
-                Value::String(_) => "string",
-                _ => "array",
-            };
-            format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
-        }
-        Err(error) => json_fault(&bytes, &error),
+        Ok(_) => "must be a JSON object".to_owned(),
+        Err(error) => error.to_string(),
     };
     entry.invalid_as(causes, &HIDDEN.into(), &why);
-}
-
-/// An error of a text that is no JSON, as far as Go's words for it are known here.
-fn json_fault(bytes: &[u8], error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        // A number that is not at its end, which for Go ends with a space.
-        let place = match bytes.last() {
-            _ if !error.to_string().starts_with("EOF while parsing a value") => None,
-            Some(b'-') => Some("in numeric literal"),
-            Some(b'.') => Some("after decimal point in numeric literal"),
-            Some(b'e' | b'E' | b'+') => Some("in exponent of numeric literal"),
-            _ => None,
-        };
-        return match place {
-            Some(place) => format!("invalid character ' ' {place}"),
-            None => "unexpected end of JSON input".to_owned(),
-        };
-    }
-    let line_start = bytes
-        .split_inclusive(|byte| *byte == b'\n')
-        .take(error.line().saturating_sub(1))
-        .map(<[u8]>::len)
-        .sum::<usize>();
-    let at = line_start + error.column().saturating_sub(1);
-    let letter = bytes.get(at).map_or(' ', |byte| char::from(*byte));
-    let text = error.to_string();
-    let place = [
-        ("trailing characters", "after top-level value"),
-        ("key must be a string", "looking for beginning of object key string"),
-        ("expected `:`", "after object key"),
-        ("expected `,` or `}`", "after object key:value pair"),
-        ("expected `,` or `]`", "after array element"),
-        (
-            "invalid number",
-            if letter.is_ascii_digit() { "after top-level value" } else { "in numeric literal" },
-        ),
-    ];
-    let place = place.into_iter().find(|(known, _)| text.starts_with(known));
-    let place = place.map_or("looking for beginning of value", |(_, place)| place);
-    format!("invalid character {letter:?} {place}")
 }
 
 pub(super) fn namespace(object: &JsonMap, causes: &mut Causes) {

@@ -1,4 +1,4 @@
-//! Endpoints and EndpointSlices.
+//! EndpointSlices.
 
 use std::collections::HashSet;
 
@@ -8,33 +8,6 @@ use super::metadata::labels;
 use super::node::{Node, field};
 use crate::api::{JsonMap, syntax};
 use crate::schema::{Causes, shown};
-
-pub(super) fn endpoints(object: &JsonMap, causes: &mut Causes) {
-    for subset in field(object, "subsets").each() {
-        let (ready, not_ready) = (subset.field("addresses"), subset.field("notReadyAddresses"));
-        if ready.is_empty() && not_ready.is_empty() {
-            subset.required(causes, "must specify `addresses` or `notReadyAddresses`");
-        }
-        for address in ready.each().chain(not_ready.each()) {
-            let ip = address.field("ip");
-            ip_address(&ip, causes);
-            address.field("hostname").if_given(causes, syntax::dns_label);
-            address.field("nodeName").if_set(causes, syntax::dns_subdomain);
-            endpoint(&ip, causes);
-        }
-        let ports = subset.field("ports");
-        for port in ports.each() {
-            let name = port.field("name");
-            if name.text().is_empty() && ports.len() > 1 {
-                name.required(causes, "");
-            }
-            name.if_given(causes, syntax::dns_label);
-            port.field("port").port_number(causes);
-            port.field("protocol").given_one_of(causes, PROTOCOLS);
-            port.field("appProtocol").if_set(causes, syntax::qualified_name);
-        }
-    }
-}
 
 pub(super) fn slice(object: &JsonMap, old: Option<&JsonMap>, causes: &mut Causes) {
     let kind = field(object, "addressType");

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::node::{Node, field};
 use super::pods::template;
 use super::schedule;
-use super::selector::{in_order, matches, selector};
+use super::selector::{matches, selector};
 use crate::api::{JsonMap, syntax};
 use crate::schema::Causes;
 
@@ -27,8 +27,7 @@ pub(super) fn job(object: &JsonMap, old: Option<&JsonMap>, causes: &mut Causes) 
     if matches(&wanted, labels) == Some(false) {
         let template = spec.field("template");
         let metadata = template.field("metadata");
-        let text = super::shown_or_null(labels);
-        metadata.field("labels").invalid_text(causes, &text, "`selector` does not match template `labels`");
+        metadata.field("labels").invalid(causes, "`selector` does not match template `labels`");
     }
     let completions = spec.field("completions").int_or_zero();
     if spec.field("completionMode").text() == "Indexed" && completions > 0 {
@@ -77,7 +76,7 @@ fn generated_selector(
     }
     let own: serde_json::Value = expected.iter().copied().collect();
     if matches(&wanted, &own) == Some(false) {
-        wanted.invalid_text(causes, &in_order(&wanted), "`selector` not auto-generated");
+        wanted.invalid(causes, "`selector` not auto-generated");
     }
 }
 
@@ -124,7 +123,7 @@ fn job_spec(spec: &Node<'_, '_>, causes: &mut Causes) {
         if is_indexed {
             success_policy(spec, &success, causes);
         } else {
-            success.invalid_text(causes, &success_in_go(&success), "requires indexed completion mode");
+            success.invalid(causes, "requires indexed completion mode");
         }
     }
     let replacement = spec.field("podReplacementPolicy");
@@ -251,8 +250,7 @@ fn exit_codes(codes: &Node<'_, '_>, names: &HashSet<&str>, causes: &mut Causes) 
     }
     let values = codes.field("values");
     if values.is_empty() {
-        let text = super::shown_or_null(values.value());
-        values.invalid_text(causes, &text, "at least one value is required");
+        values.invalid(causes, "at least one value is required");
     } else if values.len() > 255 {
         values.too_many(causes, 255);
     }
@@ -271,14 +269,6 @@ fn exit_codes(codes: &Node<'_, '_>, names: &HashSet<&str>, causes: &mut Causes) 
     if !is_ordered {
         values.invalid(causes, "must be ordered");
     }
-}
-
-/// A success policy as messages show it.
-fn success_in_go(policy: &Node<'_, '_>) -> String {
-    const RULE: &[(&str, &str)] = &[("SucceededIndexes", "null"), ("SucceededCount", "null")];
-    let rules = policy.field("rules");
-    let list: Vec<String> = rules.each().map(|rule| super::in_go(rule.value(), RULE)).collect();
-    if rules.is_set() { format!("{{\"Rules\":[{}]}}", list.join(",")) } else { "{\"Rules\":null}".to_owned() }
 }
 
 fn success_policy(spec: &Node<'_, '_>, policy: &Node<'_, '_>, causes: &mut Causes) {
@@ -382,8 +372,7 @@ pub(super) fn cron_job(object: &JsonMap, old: Option<&JsonMap>, causes: &mut Cau
     let job = template.field("spec");
     job_spec(&job, causes);
     if job.field("selector").is_set() {
-        let wanted = job.field("selector");
-        wanted.invalid_text(causes, &in_order(&wanted), "`selector` will be auto-generated");
+        job.field("selector").invalid(causes, "`selector` will be auto-generated");
     }
     if job.field("manualSelector").flag() {
         job.field("manualSelector").not_supported(causes, &["nil", "false"]);

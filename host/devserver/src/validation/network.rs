@@ -1,8 +1,8 @@
-//! Ingresses, their classes, NetworkPolicies, IPAddresses and ranges of Services' addresses.
+//! Ingresses and NetworkPolicies.
 
 use serde_json::Value;
 
-use super::addresses::{canonical_cidr, cidr, holds, lenient, range};
+use super::addresses::{cidr, holds, lenient, range};
 use super::containers::PROTOCOLS;
 use super::node::{Node, field};
 use super::selector::selector;
@@ -13,8 +13,7 @@ pub(super) fn ingress(object: &JsonMap, is_new: bool, causes: &mut Causes) {
     let spec = field(object, "spec");
     let (rules, default) = (spec.field("rules"), spec.field("defaultBackend"));
     if rules.is_empty() && !default.is_set() {
-        let text = super::shown_or_null(rules.value());
-        spec.invalid_text(causes, &text, "either `defaultBackend` or `rules` must be specified");
+        spec.invalid(causes, "either `defaultBackend` or `rules` must be specified");
     }
     if default.is_set() {
         backend(&default, causes);
@@ -126,35 +125,6 @@ fn reference(reference: &Node<'_, '_>, causes: &mut Causes) {
     }
 }
 
-pub(super) fn ingress_class(object: &JsonMap, causes: &mut Causes) {
-    let spec = field(object, "spec");
-    let controller = spec.field("controller");
-    if controller.text().len() > 250 {
-        controller.too_long(causes, 250);
-    }
-    super::domain_prefixed_path(&controller, causes);
-    let parameters = spec.field("parameters");
-    if !parameters.is_set() {
-        return;
-    }
-    reference(&parameters, causes);
-    let (scope, namespace) = (parameters.field("scope"), parameters.field("namespace"));
-    if !scope.is_set() {
-        return scope.required(causes, "");
-    }
-    match scope.text() {
-        "Namespace" if !namespace.is_set() => {
-            namespace.required(causes, "`parameters.scope` is set to 'Namespace'");
-        }
-        "Namespace" => namespace.faults(causes, syntax::dns_label(namespace.text())),
-        "Cluster" if namespace.is_set() => {
-            namespace.forbidden(causes, "`parameters.scope` is set to 'Cluster'");
-        }
-        "Cluster" => {}
-        _ => scope.not_supported(causes, &["Cluster", "Namespace"]),
-    }
-}
-
 pub(super) fn network_policy(object: &JsonMap, causes: &mut Causes) {
     let spec = field(object, "spec");
     selector(&spec.field("podSelector"), causes);
@@ -232,38 +202,5 @@ fn ip_block(block: &Node<'_, '_>, causes: &mut Causes) {
         {
             except.invalid(causes, "must be a strict subset of `cidr`");
         }
-    }
-}
-
-pub(super) fn ip_address(object: &JsonMap, causes: &mut Causes) {
-    let spec = field(object, "spec");
-    let parent = spec.field("parentRef");
-    if !parent.is_set() {
-        return parent.required(causes, "");
-    }
-    parent.field("group").if_given(causes, syntax::dns_subdomain);
-    parent.field("resource").given_as(causes, syntax::path_segment);
-    parent.field("name").given_as(causes, syntax::path_segment);
-    parent.field("namespace").if_given(causes, syntax::path_segment);
-}
-
-pub(super) fn service_cidr(object: &JsonMap, causes: &mut Causes) {
-    let spec = field(object, "spec");
-    let ranges = spec.field("cidrs");
-    if ranges.is_empty() {
-        return ranges.required(causes, "at least one CIDR required");
-    }
-    if ranges.len() > 2 {
-        let shown = serde_json::json!({"CIDRs": ranges.value()});
-        return ranges.invalid_as(causes, &shown, "may only hold up to 2 values");
-    }
-    ranges.each().for_each(|one| canonical_cidr(&one, causes));
-    let families: Vec<bool> =
-        ranges.texts().filter_map(range).map(|(address, _)| address.is_ipv4()).collect();
-    if let [first, second] = families[..]
-        && first == second
-    {
-        let why = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
-        ranges.invalid(causes, why);
     }
 }

@@ -164,11 +164,6 @@ impl<'p, 'v> Node<'p, 'v> {
         self.add(causes, "FieldValueForbidden", || with_detail("Forbidden", detail));
     }
 
-    /// The check itself has failed.
-    pub(super) fn internal(&self, causes: &mut Causes, detail: &str) {
-        self.add(causes, "InternalError", || with_detail("Internal error", detail));
-    }
-
     /// The value is wrong. A text or a list of them that is not there is shown as an empty text.
     pub(super) fn invalid(&self, causes: &mut Causes, detail: &str) {
         self.add(causes, "FieldValueInvalid", || {
@@ -186,11 +181,6 @@ impl<'p, 'v> Node<'p, 'v> {
     /// As [`Node::invalid`] of a number.
     pub(super) fn invalid_number(&self, causes: &mut Causes, detail: &str) {
         self.invalid_as(causes, &self.int_or_zero().into(), detail);
-    }
-
-    /// As [`Node::invalid`], with a text shown that is no JSON.
-    pub(super) fn invalid_text(&self, causes: &mut Causes, value: &str, detail: &str) {
-        self.add(causes, "FieldValueInvalid", || with_detail(&format!("Invalid value: {value}"), detail));
     }
 
     /// As [`Node::invalid`], with no value shown.

@@ -11,8 +11,8 @@ use super::node::{Node, field};
 use super::paths::descending;
 use super::resources::{ResourcesOf, amount, overhead, requirements};
 use super::scheduling::{affinity, spread_constraints, tolerations};
+use super::security;
 use super::volumes::{Volumes, volumes};
-use super::{security, windows};
 use crate::api::{JsonMap, syntax};
 use crate::schema::{Causes, shown};
 
@@ -149,7 +149,6 @@ pub(super) fn pod_spec(spec: &Node<'_, '_>, metadata: Option<&Node<'_, '_>>, cau
     }
     scheduling_gates(&spec.field("schedulingGates"), causes);
     spread_constraints(&spec.field("topologySpreadConstraints"), causes);
-    windows::host_process(spec, spec, causes);
     users(spec, causes);
     names(spec, causes);
     tolerations(&spec.field("tolerations"), causes);
@@ -185,21 +184,15 @@ fn resource_claims<'v>(claims: &Node<'_, 'v>, causes: &mut Causes) -> HashSet<&'
             name.duplicate(causes);
         }
         let (own, template) = (claim.field("resourceClaimName"), claim.field("resourceClaimTemplateName"));
-        let in_go = || {
-            super::in_go(
-                claim.value(),
-                &[("Name", "\"\""), ("ResourceClaimName", "null"), ("ResourceClaimTemplateName", "null")],
-            )
-        };
         match (own.is_set(), template.is_set()) {
             (true, true) => {
                 let why =
                     "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
-                claim.invalid_text(causes, &in_go(), why);
+                claim.invalid(causes, why);
             }
             (false, false) => {
                 let why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
-                claim.invalid_text(causes, &in_go(), why);
+                claim.invalid(causes, why);
             }
             _ => {}
         }
@@ -353,8 +346,7 @@ fn operating_system(spec: &Node<'_, '_>, causes: &mut Causes) {
     let name = system.field("name");
     match name.text() {
         "" => name.required(causes, ""),
-        "linux" => windows::linux_pod(spec, causes),
-        "windows" => windows::windows_pod(spec, causes),
+        "linux" | "windows" => {}
         other => system.not_supported_as(causes, &shown(&other.into()), &["linux", "windows"]),
     }
 }

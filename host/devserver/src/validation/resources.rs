@@ -10,7 +10,7 @@ use crate::schema::Causes;
 const HUGE_PAGES: &str = "hugepages-";
 const CONTAINER: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 /// What a quota can be of, beside pages.
-pub(super) const QUOTA: [&str; 19] = [
+const QUOTA: [&str; 19] = [
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -52,22 +52,22 @@ fn is_quota_huge_pages(name: &str) -> bool {
     is_huge_pages(name) || name.starts_with("requests.hugepages-")
 }
 
-pub(super) fn is_quota(name: &str) -> bool {
+fn is_quota(name: &str) -> bool {
     QUOTA.contains(&name) || is_quota_huge_pages(name)
 }
 
 /// Whether it is Kubernetes' own.
-pub(super) fn is_native(name: &str) -> bool {
+fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-pub(super) fn is_extended(name: &str) -> bool {
+fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && syntax::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-pub(super) fn may_be_overcommitted(name: &str) -> bool {
+fn may_be_overcommitted(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
@@ -86,10 +86,6 @@ fn resource_name(at: &Node<'_, '_>, name: &str, causes: &mut Causes) -> bool {
     true
 }
 
-pub(super) fn any_resource_name(at: &Node<'_, '_>, name: &str, causes: &mut Causes) {
-    resource_name(at, name, causes);
-}
-
 pub(super) fn container_resource_name(at: &Node<'_, '_>, name: &str, causes: &mut Causes) {
     resource_name(at, name, causes);
     if name.split('/').count() == 1 {
@@ -104,13 +100,6 @@ pub(super) fn container_resource_name(at: &Node<'_, '_>, name: &str, causes: &mu
 fn pod_resource_name(at: &Node<'_, '_>, name: &str, causes: &mut Causes) {
     if resource_name(at, name, causes) && !matches!(name, "cpu" | "memory") && !is_huge_pages(name) {
         at.not_supported_as(causes, &crate::schema::shown(&name.into()), &["cpu", "hugepages-", "memory"]);
-    }
-}
-
-pub(super) fn quota_resource_name(at: &Node<'_, '_>, name: &str, causes: &mut Causes) {
-    resource_name(at, name, causes);
-    if !name.contains('/') && !is_quota(name) {
-        at.invalid_as(causes, &name.into(), "must be a standard resource for quota");
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Value, json};
-
 use super::node::Node;
 use super::selector::selector;
 use crate::api::syntax;
@@ -223,36 +221,4 @@ pub(super) fn spread_constraints(constraints: &Node<'_, '_>, causes: &mut Causes
         label_keys(&constraint, causes);
         selector(&constraint.field("labelSelector"), causes);
     }
-}
-
-/// `taints` of a node; causes say that they are in its metadata.
-pub(super) fn taints(taints: &Node<'_, '_>, causes: &mut Causes) {
-    let mut seen = HashSet::new();
-    for taint in taints.each() {
-        label_key(&taint.field("key"), causes);
-        let value = taint.field("value");
-        let faults = syntax::label_value(value.text());
-        if !faults.is_empty() {
-            value.invalid(causes, &faults.join(";"));
-        }
-        let effect = taint.field("effect");
-        effect.given_one_of(causes, EFFECTS);
-        if !seen.insert((taint.field("key").text(), effect.text())) {
-            let fields = [("Key", "\"\""), ("Value", "\"\""), ("Effect", "\"\""), ("TimeAdded", "null")];
-            let text = super::in_go(taint.value(), &fields);
-            taint.duplicate_as(causes, &text, "taints must be unique by key and effect pair");
-        }
-    }
-}
-
-/// A term of a selector of nodes with the names that its fields have in Go, as some messages show it.
-pub(crate) fn node_term_in_go(term: &Value) -> Value {
-    let one = |of: &Value| json!({"Key": of["key"], "Operator": of["operator"], "Values": of["values"]});
-    let list = |name: &str| term[name].as_array().map(|list| list.iter().map(one).collect::<Value>());
-    json!({"MatchExpressions": list("matchExpressions"), "MatchFields": list("matchFields")})
-}
-
-/// As [`node_term_in_go`], of all terms.
-pub(crate) fn node_terms_in_go(terms: &Value) -> Value {
-    terms.as_array().map_or(Value::Null, |terms| terms.iter().map(node_term_in_go).collect())
 }

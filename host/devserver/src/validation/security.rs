@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::node::Node;
 use super::paths::descending;
-use super::windows;
 use crate::api::syntax;
 use crate::schema::Causes;
 
@@ -37,45 +36,14 @@ pub(super) fn container(context: &Node<'_, '_>, host_users: bool, causes: &mut C
     if escalation.is_set() && !escalation.flag() {
         if context.field("privileged").flag() {
             let why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            context.invalid_text(causes, &container_in_go(context), why);
+            context.invalid(causes, why);
         }
-        for _ in context.field("capabilities").field("add").texts().filter(|name| *name == "CAP_SYS_ADMIN") {
+        if context.field("capabilities").field("add").texts().any(|name| name == "CAP_SYS_ADMIN") {
             let why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            context.invalid_text(causes, &container_in_go(context), why);
+            context.invalid(causes, why);
         }
     }
-    windows::options(&context.field("windowsOptions"), causes);
     app_armor(&context.field("appArmorProfile"), causes);
-}
-
-/// A security context as messages show it.
-fn container_in_go(context: &Node<'_, '_>) -> String {
-    const FIELDS: &[(&str, &str)] = &[
-        ("Capabilities", "null"),
-        ("Privileged", "null"),
-        ("SELinuxOptions", "null"),
-        ("WindowsOptions", "null"),
-        ("RunAsUser", "null"),
-        ("RunAsGroup", "null"),
-        ("RunAsNonRoot", "null"),
-        ("ReadOnlyRootFilesystem", "null"),
-        ("AllowPrivilegeEscalation", "null"),
-        ("ProcMount", "null"),
-        ("SeccompProfile", "null"),
-        ("AppArmorProfile", "null"),
-    ];
-    const PROFILE: &[(&str, &str)] = &[("Type", "\"\""), ("LocalhostProfile", "null")];
-    let mut written = Vec::new();
-    for (name, field, fields) in [
-        ("Capabilities", "capabilities", &[("Add", "null"), ("Drop", "null")] as &[_]),
-        ("SeccompProfile", "seccompProfile", PROFILE),
-        ("AppArmorProfile", "appArmorProfile", PROFILE),
-    ] {
-        if context.field(field).is_set() {
-            written.push((name, super::in_go(context.field(field).value(), fields)));
-        }
-    }
-    super::in_go_with(context.value(), FIELDS, &written)
 }
 
 /// `securityContext` of a Pod, which may be absent; `spec` is that of the Pod.
@@ -94,7 +62,6 @@ pub(super) fn pod(context: &Node<'_, '_>, spec: &Node<'_, '_>, causes: &mut Caus
     sysctls(&context.field("sysctls"), spec, causes);
     context.field("fsGroupChangePolicy").one_of_if_set(causes, &["Always", "OnRootMismatch"]);
     seccomp(&context.field("seccompProfile"), causes);
-    windows::options(&context.field("windowsOptions"), causes);
     app_armor(&context.field("appArmorProfile"), causes);
     context.field("supplementalGroupsPolicy").one_of_if_set(causes, &["Merge", "Strict"]);
     context.field("seLinuxChangePolicy").one_of_if_set(causes, &["Recursive"]);
@@ -166,10 +133,7 @@ fn seccomp(profile: &Node<'_, '_>, causes: &mut Causes) {
     match (kind.text(), file.is_set()) {
         ("Localhost", false) => file.required(causes, "must be set when seccomp type is Localhost"),
         ("Localhost", true) => descending(&file, &file, causes),
-        (_, true) => {
-            let shown = super::in_go(profile.value(), &[("Type", "\"\""), ("LocalhostProfile", "null")]);
-            file.invalid_text(causes, &shown, "can only be set when seccomp type is Localhost");
-        }
+        (_, true) => file.invalid(causes, "can only be set when seccomp type is Localhost"),
         (_, false) => {}
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::metadata::labels;
 use super::node::Node;
 use crate::api::syntax;
-use crate::schema::{Causes, shown};
+use crate::schema::Causes;
 
 /// The form of a selector, which may be absent.
 pub(super) fn selector(selector: &Node<'_, '_>, causes: &mut Causes) {
@@ -29,34 +29,6 @@ pub(super) fn selector(selector: &Node<'_, '_>, causes: &mut Causes) {
             value.faults(causes, syntax::label_value(value.text()));
         }
     }
-}
-
-/// A selector as messages show it: its fields in the order of the struct.
-pub(super) fn in_order(selector: &Node<'_, '_>) -> String {
-    let text = |value: &Value| shown(value);
-    let labels = selector.field("matchLabels");
-    let requirements: Vec<String> = selector
-        .field("matchExpressions")
-        .each()
-        .map(|requirement| {
-            let (key, operator) = (requirement.field("key").text(), requirement.field("operator").text());
-            let values = requirement.field("values");
-            let values = if values.is_empty() {
-                String::new()
-            } else {
-                format!(",\"values\":{}", text(values.value()))
-            };
-            format!("{{\"key\":{},\"operator\":{}{values}}}", text(&key.into()), text(&operator.into()))
-        })
-        .collect();
-    let mut parts = Vec::new();
-    if !labels.is_empty() {
-        parts.push(format!("\"matchLabels\":{}", text(labels.value())));
-    }
-    if !requirements.is_empty() {
-        parts.push(format!("\"matchExpressions\":[{}]", requirements.join(",")));
-    }
-    format!("{{{}}}", parts.join(","))
 }
 
 /// Whether nothing is asked of labels.

@@ -7,7 +7,7 @@ use super::containers::PROTOCOLS;
 use super::metadata::labels;
 use super::node::{Node, field};
 use crate::api::{JsonMap, syntax};
-use crate::schema::{Causes, shown};
+use crate::schema::Causes;
 
 const LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
@@ -55,13 +55,6 @@ pub(super) fn service(object: &JsonMap, causes: &mut Causes) {
     source_ranges(&spec, &annotations, causes);
     load_balancer(&spec, causes);
     traffic(&spec, causes);
-}
-
-/// Whether something is wrong with the addresses of a Service.
-pub(super) fn has_wrong_addresses(object: &JsonMap) -> bool {
-    let mut causes = Causes::default();
-    allocated(&field(object, "spec"), &mut causes);
-    !causes.is_empty()
 }
 
 fn is_headless(spec: &Node<'_, '_>) -> bool {
@@ -234,12 +227,7 @@ fn duplicates(ports: &Node<'_, '_>, causes: &mut Causes) {
     for port in ports.each() {
         let key = (port.field("protocol").text(), port.field("port").int_or_zero());
         if !seen.insert(key) {
-            let shown = format!(
-                "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
-                shown(&key.0.into()),
-                key.1
-            );
-            port.duplicate_as(causes, &shown, "");
+            port.duplicate(causes);
         }
     }
 }

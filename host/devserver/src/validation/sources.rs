@@ -1,4 +1,4 @@
-//! Sources of volumes that Pods and PersistentVolumes have in common.
+//! Sources of volumes, beside those of the cluster itself.
 
 use super::node::Node;
 use super::volumes::host_directory;
@@ -25,14 +25,11 @@ fn some(list: &Node<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// A reference to a Secret; `with_namespace` if it names its namespace too.
-fn secret(source: &Node<'_, '_>, with_namespace: bool, causes: &mut Causes) {
+/// A reference to a Secret.
+fn secret(source: &Node<'_, '_>, causes: &mut Causes) {
     let secret = source.field("secretRef");
     if secret.is_set() {
         secret.field("name").is_given(causes);
-        if with_namespace {
-            secret.field("namespace").is_given(causes);
-        }
     }
 }
 
@@ -66,7 +63,7 @@ pub(super) fn nfs(nfs: &Node<'_, '_>, causes: &mut Causes) {
 }
 
 /// A name of iSCSI: `iqn.2001-04.com.example:storage`, `eui.…`, `naa.…`; what is wrong with it, if anything is.
-fn iscsi_fault(name: &str, of_volume: bool) -> Option<&'static str> {
+fn iscsi_fault(name: &str) -> Option<&'static str> {
     let is_long = |prefix: &str, length: usize| {
         // The letter behind the prefix may be any.
         let rest = name.strip_prefix(prefix).map(|rest| rest.chars().skip(1).collect::<String>());
@@ -79,11 +76,7 @@ fn iscsi_fault(name: &str, of_volume: bool) -> Option<&'static str> {
     } else if name.starts_with("naa") {
         is_long("naa", 32)
     } else {
-        return Some(if of_volume {
-            "must be valid format"
-        } else {
-            "must be valid format starting with iqn, eui, or naa"
-        });
+        return Some("must be valid format starting with iqn, eui, or naa");
     };
     (!fits).then_some("must be valid format")
 }
@@ -107,13 +100,9 @@ fn is_iqn(name: &str) -> bool {
 
 pub(super) fn iscsi(source: &Node<'_, '_>, causes: &mut Causes) {
     source.field("targetPortal").is_given(causes);
-    iscsi_rest(source, false, causes);
-}
-
-fn iscsi_rest(source: &Node<'_, '_>, of_volume: bool, causes: &mut Causes) {
     let iqn = source.field("iqn");
     if iqn.is_given(causes)
-        && let Some(fault) = iscsi_fault(iqn.text(), of_volume)
+        && let Some(fault) = iscsi_fault(iqn.text())
     {
         iqn.invalid(causes, fault);
     }
@@ -123,12 +112,9 @@ fn iscsi_rest(source: &Node<'_, '_>, of_volume: bool, causes: &mut Causes) {
     if authenticates && !secret.is_set() {
         secret.required(causes, "");
     }
-    if of_volume && secret.is_set() {
-        secret.field("name").is_given(causes);
-    }
     let initiator = source.field("initiatorName");
     if initiator.is_set()
-        && let Some(fault) = iscsi_fault(initiator.text(), of_volume)
+        && let Some(fault) = iscsi_fault(initiator.text())
     {
         initiator.named("initiatorname").invalid(causes, fault);
     }
@@ -136,24 +122,11 @@ fn iscsi_rest(source: &Node<'_, '_>, of_volume: bool, causes: &mut Causes) {
 
 const ISCSI_LENGTH: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 
-fn is_too_long(name: &str, source: &Node<'_, '_>) -> bool {
-    name.len() + 1 + source.field("targetPortal").text().len() > 64
-}
-
 /// The name of an interface on a node is made of the name of a volume of a Pod and an address.
 pub(super) fn iscsi_length(at: &Node<'_, '_>, name: &str, source: &Node<'_, '_>, causes: &mut Causes) {
-    if is_too_long(name, source) {
+    if name.len() + 1 + source.field("targetPortal").text().len() > 64 {
         at.invalid_as(causes, &name.into(), ISCSI_LENGTH);
     }
-}
-
-/// As [`iscsi`], for the source of the PersistentVolume of this name.
-pub(super) fn iscsi_of_volume(name: &str, source: &Node<'_, '_>, causes: &mut Causes) {
-    source.field("targetPortal").is_given(causes);
-    if source.field("initiatorName").is_set() && is_too_long(name, source) {
-        source.field("targetPortal").named("targetportal").invalid(causes, ISCSI_LENGTH);
-    }
-    iscsi_rest(source, true, causes);
 }
 
 pub(super) fn rbd(source: &Node<'_, '_>, causes: &mut Causes) {
@@ -163,12 +136,7 @@ pub(super) fn rbd(source: &Node<'_, '_>, causes: &mut Causes) {
 
 pub(super) fn cinder(source: &Node<'_, '_>, causes: &mut Causes) {
     source.field("volumeID").is_given(causes);
-    secret(source, false, causes);
-}
-
-pub(super) fn cinder_of_volume(source: &Node<'_, '_>, causes: &mut Causes) {
-    source.field("volumeID").is_given(causes);
-    secret(source, true, causes);
+    secret(source, causes);
 }
 
 pub(super) fn ceph_fs(source: &Node<'_, '_>, causes: &mut Causes) {
@@ -243,31 +211,11 @@ fn storage_os_names(source: &Node<'_, '_>, causes: &mut Causes) {
 
 pub(super) fn storage_os(source: &Node<'_, '_>, causes: &mut Causes) {
     storage_os_names(source, causes);
-    secret(source, false, causes);
-}
-
-pub(super) fn storage_os_of_volume(source: &Node<'_, '_>, causes: &mut Causes) {
-    storage_os_names(source, causes);
-    secret(source, true, causes);
+    secret(source, causes);
 }
 
 pub(super) fn scale_io(source: &Node<'_, '_>, causes: &mut Causes) {
     all_given(source, &["gateway", "system", "volumeName"], causes);
-}
-
-pub(super) fn flocker(source: &Node<'_, '_>, causes: &mut Causes) {
-    let (name, id) = (source.field("datasetName"), source.field("datasetUUID"));
-    match (name.text().is_empty(), id.text().is_empty()) {
-        (true, true) => source.required(causes, "one of datasetName and datasetUUID is required"),
-        (false, false) => {
-            let why = "datasetName and datasetUUID can not be specified simultaneously";
-            source.invalid_as(causes, &"resource".into(), why);
-        }
-        _ => {}
-    }
-    if name.text().contains('/') {
-        name.invalid(causes, "must not contain '/'");
-    }
 }
 
 /// The name of a driver of storage.
@@ -279,15 +227,6 @@ pub(super) fn csi_driver(driver: &Node<'_, '_>, causes: &mut Causes) {
         driver.too_long(causes, 63);
     }
     driver.faults(causes, syntax::dns_subdomain(&driver.text().to_lowercase()));
-}
-
-pub(super) fn local_volume(source: &Node<'_, '_>, causes: &mut Causes) {
-    host_directory(&source.field("path"), causes);
-}
-
-/// A path that is mounted from a node must not be found by going upwards.
-pub(super) fn is_root(path: &Node<'_, '_>) -> bool {
-    path.text().starts_with('/') && path.text().split('/').all(|part| matches!(part, "" | "." | ".."))
 }
 
 #[cfg(test)]
@@ -307,7 +246,7 @@ mod tests {
             ("iqn.ä", false),
             ("abc", false),
         ] {
-            assert_eq!(iscsi_fault(name, false).is_none(), fits, "{name}");
+            assert_eq!(iscsi_fault(name).is_none(), fits, "{name}");
         }
     }
 }

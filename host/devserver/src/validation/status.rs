@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
 use super::node::{Node, field};
 use crate::api::{JsonMap, syntax};
 use crate::resources::Resource;
@@ -65,27 +63,10 @@ pub(super) fn check(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>
                 class.invalid(causes, "field is immutable");
             }
         }
-        ("certificates.k8s.io", "certificatesigningrequests") => request(&status, &earlier, causes),
         ("policy", "poddisruptionbudgets") => {
             conditions(&status, causes);
             for name in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
                 status.field(name).non_negative(causes);
-            }
-        }
-        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => {
-            for warning in status.field("typeChecking").field("expressionWarnings").each() {
-                warning.field("warning").is_given(causes);
-                if warning.field("fieldRef").text().trim().is_empty() {
-                    warning.field("fieldRef").required(causes, "");
-                }
-            }
-            conditions(&status, causes);
-        }
-        ("scheduling.k8s.io", "podgroups") | ("storagemigration.k8s.io", _) => conditions(&status, causes),
-        ("resource.k8s.io", "devicetaintrules") => {
-            conditions(&status, causes);
-            if status.field("conditions").len() > 8 {
-                status.field("conditions").too_many(causes, 8);
             }
         }
         _ => {}
@@ -203,40 +184,6 @@ fn conditions(status: &Node<'_, '_>, causes: &mut Causes) {
             if text.text().len() > limit {
                 text.too_long(causes, limit);
             }
-        }
-    }
-}
-
-/// The conditions of a certificate signing request: what has been decided stays.
-fn request(status: &Node<'_, '_>, earlier: &Node<'_, '_>, causes: &mut Causes) {
-    let conditions = status.field("conditions");
-    let mut seen = HashSet::new();
-    for condition in conditions.each() {
-        let (kind, value) = (condition.field("type"), condition.field("status"));
-        kind.is_given(causes);
-        let is_decision = matches!(kind.text(), "Approved" | "Denied" | "Failed");
-        let allowed: &[&str] = if is_decision { &["True"] } else { &["False", "True", "Unknown"] };
-        value.given_one_of(causes, allowed);
-        let other = match kind.text() {
-            "Approved" => "Denied",
-            "Denied" => "Approved",
-            _ => "",
-        };
-        if seen.contains(other) {
-            let why = "Approved and Denied conditions are mutually exclusive";
-            conditions.invalid_as(causes, &kind.text().into(), why);
-        }
-        if !seen.insert(kind.text()) {
-            kind.duplicate(causes);
-        }
-    }
-    let count = |list: &Node<'_, '_>, kind: &str| {
-        let list = list.value()["conditions"].as_array().into_iter().flatten();
-        list.filter(|condition: &&Value| condition["type"] == kind).count()
-    };
-    for kind in ["Approved", "Denied", "Failed"] {
-        if count(status, kind) < count(earlier, kind) {
-            conditions.forbidden(causes, &format!("updates may not remove a condition of type {kind:?}"));
         }
     }
 }

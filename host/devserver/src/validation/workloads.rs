@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::claims::claim_spec;
+use super::int_or_percent;
 use super::node::{Node, field};
 use super::pods::{template, template_with};
-use super::selector::{in_order, is_empty, matches, selector};
-use super::{in_go, in_go_with, int_or_percent};
+use super::selector::{is_empty, matches, selector};
 use crate::api::{JsonMap, syntax};
 use crate::schema::Causes;
 
@@ -19,9 +19,7 @@ fn template_labels<'v>(template: &Node<'_, 'v>) -> &'v Value {
 
 fn mismatch(template: &Node<'_, '_>, causes: &mut Causes) {
     let metadata = template.field("metadata");
-    let labels = metadata.field("labels");
-    let shown = if labels.is_set() { super::shown_or_null(labels.value()) } else { "null".to_owned() };
-    labels.invalid_text(causes, &shown, MISMATCH);
+    metadata.field("labels").invalid(causes, MISMATCH);
 }
 
 /// Pods that go on for good: they are started again, without a deadline.
@@ -52,7 +50,7 @@ fn required_selector(of: &Node<'_, '_>, kind: &str, causes: &mut Causes) {
 fn deployment_template(spec: &Node<'_, '_>, causes: &mut Causes) {
     let (selector, pods) = (spec.field("selector"), spec.field("template"));
     match matches(&selector, template_labels(&pods)) {
-        None => return selector.invalid_text(causes, &in_order(&selector), "invalid label selector"),
+        None => return selector.invalid(causes, "invalid label selector"),
         Some(false) => mismatch(&pods, causes),
         Some(true) => {}
     }
@@ -76,10 +74,7 @@ pub(super) fn deployment(object: &JsonMap, causes: &mut Causes) {
             rolling.required(causes, "this should be defaulted and never be nil");
         }
         "RollingUpdate" => rolling_deployment(&rolling, causes),
-        _ => {
-            let text = strategy_in_go(&strategy, &[("MaxUnavailable", "0"), ("MaxSurge", "0")]);
-            strategy.not_supported_as(causes, &text, &["Recreate", "RollingUpdate"]);
-        }
+        _ => strategy.not_supported(causes, &["Recreate", "RollingUpdate"]),
     }
     let ready = spec.field("minReadySeconds");
     ready.non_negative(causes);
@@ -91,16 +86,6 @@ pub(super) fn deployment(object: &JsonMap, causes: &mut Causes) {
             deadline.invalid(causes, "must be greater than minReadySeconds");
         }
     }
-}
-
-const PARTITION: &[(&str, &str)] = &[("Partition", "0"), ("MaxUnavailable", "null")];
-
-/// A strategy of updates as messages show it.
-fn strategy_in_go(strategy: &Node<'_, '_>, fields: &[(&str, &str)]) -> String {
-    let rolling = strategy.field("rollingUpdate");
-    let written = rolling.is_set().then(|| ("RollingUpdate", in_go(rolling.value(), fields)));
-    let all = [("Type", "\"\""), ("RollingUpdate", "null")];
-    in_go_with(strategy.value(), &all, written.as_slice())
 }
 
 /// How many Pods may be too few or too many.
@@ -147,10 +132,7 @@ pub(super) fn daemon_set(object: &JsonMap, causes: &mut Causes) {
                 rolling.required(causes, "");
             }
         }
-        _ => {
-            let text = strategy_in_go(&strategy, &[("MaxUnavailable", "0"), ("MaxSurge", "0")]);
-            strategy.not_supported_as(causes, &text, &["RollingUpdate", "OnDelete"]);
-        }
+        _ => strategy.not_supported(causes, &["RollingUpdate", "OnDelete"]),
     }
     spec.field("revisionHistoryLimit").non_negative(causes);
 }
@@ -182,15 +164,11 @@ pub(super) fn stateful_set(object: &JsonMap, is_new: bool, causes: &mut Causes) 
     match strategy.field("type").text() {
         "" => strategy.required(causes, ""),
         "OnDelete" if rolling.is_set() => {
-            let text = in_go(rolling.value(), PARTITION);
-            rolling.invalid_text(causes, &text, "only allowed for updateStrategy 'RollingUpdate'");
+            rolling.invalid(causes, "only allowed for updateStrategy 'RollingUpdate'");
         }
         "OnDelete" => {}
         "RollingUpdate" => rolling.field("partition").non_negative(causes),
-        _ => {
-            let text = strategy_in_go(&strategy, PARTITION);
-            strategy.invalid_text(causes, &text, "must be 'RollingUpdate' or 'OnDelete'");
-        }
+        _ => strategy.invalid(causes, "must be 'RollingUpdate' or 'OnDelete'"),
     }
     let retention = spec.field("persistentVolumeClaimRetentionPolicy");
     if retention.is_set() {
@@ -212,7 +190,7 @@ pub(super) fn stateful_set(object: &JsonMap, is_new: bool, causes: &mut Causes) 
     required_selector(&labels, "statefulset", causes);
     let pods = spec.field("template");
     match matches(&labels, template_labels(&pods)) {
-        None => labels.invalid_text(causes, &in_order(&labels), ""),
+        None => labels.invalid(causes, ""),
         fits => {
             if fits == Some(false) {
                 mismatch(&pods, causes);

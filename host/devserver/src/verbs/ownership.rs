@@ -52,11 +52,8 @@ fn ignored(write: &Write) -> Set {
     let resource = &write.resource;
     match write.subresource.as_str() {
         "" => {
-            let status = resource.has_status().then_some("status");
-            let fields: Vec<[&str; 1]> =
-                resource.strategy.unowned.iter().copied().chain(status).map(|field| [field]).collect();
-            let paths: Vec<&[&str]> = fields.iter().map(<[&str; 1]>::as_slice).collect();
-            Set::of_fields(&paths)
+            let paths: &[&[&str]] = if resource.has_status() { &[&["status"]] } else { &[] };
+            Set::of_fields(paths)
         }
         "status" | "approval" => {
             let paths: Vec<Vec<&str>> =
@@ -99,15 +96,8 @@ fn with_kind<R>(write: &Write, done: impl FnOnce(&Kind<'_>, &Writer<'_>) -> R) -
     let served: Vec<&str> = resource.served.iter().map(String::as_str).collect();
     let ignores_alike = !resource.is_custom() || !write.subresource.is_empty();
     let is_decoded = matches!(resource.origin, Origin::Builtin);
-    let kind = Kind {
-        types,
-        root,
-        name: &resource.kind,
-        served: &served,
-        empty: &empty,
-        ignores_alike,
-        is_decoded,
-    };
+    let kind =
+        Kind { types, root, name: &resource.kind, served: &served, empty: &empty, ignores_alike, is_decoded };
     Some(done(&kind, &writer))
 }
 

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::write::{Write, check_type, key};
-use super::{Core, JsonMap, User, identity, ownership};
+use super::{Core, JsonMap, identity, ownership};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp};
 use crate::kinds::{self, Content, Generation};
 use crate::resources::{NAMESPACES, Resource, WrittenPart, check_stored};
 use crate::store::{ManagedFields, Raced, Stored};
-use crate::validation::{MetadataOf, check_metadata, is_named_alone};
+use crate::validation::{MetadataOf, check_metadata};
 
 /// How often a change is tried again when another write came between; each try starts from the new state.
 pub(super) const TRIES: usize = 64;
@@ -54,7 +54,6 @@ impl Core {
         let now = Timestamp::now();
         let strategy = write.resource.strategy;
         let sent = ownership::take_sent(&mut object);
-        let empties = kinds::take_empties(&write.resource, &mut object);
         // Before it has a UID: by that an object that is new is known.
         let managed = applied.unwrap_or_else(|| self.managed(write, None, &mut object, sent));
         let base = identity::begin(write, &mut object, now)?;
@@ -64,22 +63,14 @@ impl Core {
             object.remove("status");
         }
         (strategy.prepare_create)(&mut object)?;
-        if strategy.records_user {
-            record_user(&mut object, &write.user);
-        }
         let mut causes = (strategy.prepare)(&mut object, now);
         // The status is another door to the store, behind which nobody allocates.
         if write.subresource.is_empty() {
             self.allocate(write, &mut object, None);
         }
         check_type(write, &object)?;
-        let of_metadata = metadata_causes(write, &object);
-        kinds::put_empties(&mut object, empties);
-        let found = write.review(&mut object, None, WrittenPart::Object);
-        if found.is_empty() || !is_named_alone(&write.resource, &object) {
-            causes.extend(of_metadata);
-        }
-        causes.extend(found);
+        causes.extend(metadata_causes(write, &object));
+        causes.extend(write.review(&mut object, None, WrittenPart::Object));
         write.accept(&name, causes)?;
         write.warnings.add(kinds::warnings(&write.resource, &object, None, true));
         // The store would refuse it.
@@ -272,7 +263,6 @@ impl Core {
         mut object: JsonMap,
         part: ObjectPart,
     ) -> Result<(JsonMap, JsonMap), ApiError> {
-        let empties = kinds::take_empties(&write.resource, &mut object);
         identity::check(write, current, &mut object)?;
         check_type(write, &object)?;
         let old = &*write.resource.as_read(old);
@@ -308,38 +298,22 @@ impl Core {
         (strategy.prepare_update)(old, &mut next)?;
         self.allocate(write, &mut next, Some(old));
         let counts = counts_on(&write.resource, old, &next);
-        let mut changed = Vec::new();
-        let metadata = identity::keep(write, old, &mut next, counts, &mut changed)?;
-        changed.extend(identity::new_finalizers(old, &metadata));
+        let metadata = identity::keep(write, old, &mut next, counts, &mut causes)?;
+        causes.extend(identity::new_finalizers(old, &metadata));
         causes.extend(metadata_causes(write, &next));
-        causes.append(&mut changed);
-        kinds::put_empties(&mut next, empties.clone());
-        let mut found = write.review(&mut next, Some(old), WrittenPart::Object);
-        match part {
-            ObjectPart::Main => {
-                kinds::put_empties(&mut next, empties);
-                let mut changed = strategy.changed(old, &next);
-                if strategy.changed_first {
-                    std::mem::swap(&mut found, &mut changed);
-                }
-                causes.append(&mut found);
-                causes.append(&mut changed);
-                kinds::take_empties(&write.resource, &mut next);
-            }
-            ObjectPart::Spec("containers") => found.extend(kinds::check_resize(old, &next)),
-            ObjectPart::Spec("ephemeralContainers") => found.extend(kinds::check_ephemeral(old, &next)),
-            ObjectPart::Spec(_) | ObjectPart::Status => {}
-        }
-        causes.append(&mut found);
+        causes.extend(write.review(&mut next, Some(old), WrittenPart::Object));
+        causes.extend(match part {
+            ObjectPart::Main => strategy.changed(old, &next),
+            ObjectPart::Spec("containers") => kinds::check_resize(old, &next),
+            ObjectPart::Spec("ephemeralContainers") => kinds::check_ephemeral(old, &next),
+            ObjectPart::Spec(_) | ObjectPart::Status => Vec::new(),
+        });
         write.accept(&write.name, causes)?;
         if part == ObjectPart::Main {
             write.warnings.add(kinds::warnings(&write.resource, &next, Some(old), counts));
         }
         if part == ObjectPart::Main && write.resource.storage.as_ref() == CLAIMS {
             self.check_growth(write, old, &next)?;
-        }
-        if part == ObjectPart::Spec("containers") && counts {
-            self.check_node(write, &next)?;
         }
         Ok((composed, next))
     }
@@ -363,21 +337,6 @@ impl Core {
                 Err(ApiError::forbidden(write.about(), why))
             }
         }
-    }
-
-    /// Whether the node of a Pod can give it the resources that it asks for.
-    fn check_node(&self, write: &Write, pod: &JsonMap) -> Result<(), ApiError> {
-        let name = pod.get("spec").and_then(|spec| spec["nodeName"].as_str()).unwrap_or_default();
-        if name.is_empty() {
-            return Ok(());
-        }
-        let node = self.store.get("/nodes", name).map(|node| node.value());
-        let Some((reason, why)) = kinds::check_node(pod, name, node.as_ref()) else { return Ok(()) };
-        let mut error = ApiError::forbidden(write.about(), &why);
-        if !reason.is_empty() {
-            error.causes.push(Cause { reason, message: String::new(), field: String::new() });
-        }
-        Err(error)
     }
 
     /// Puts an object in the place of the current one, or ends it if it only waited for its finalizers and the last is gone.
@@ -456,34 +415,14 @@ fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<(JsonMap
             }
         }
         (write.resource.strategy.prepare_update)(old, &mut next)?;
-        let mut changed = Vec::new();
-        let metadata = identity::keep(write, old, &mut next, false, &mut changed)?;
-        changed.extend(identity::new_finalizers(old, &metadata));
+        let metadata = identity::keep(write, old, &mut next, false, &mut causes)?;
+        causes.extend(identity::new_finalizers(old, &metadata));
         causes.extend(metadata_causes(write, &next));
-        causes.append(&mut changed);
         next
     };
     causes.extend(write.review(&mut next, Some(old), WrittenPart::Status));
     write.accept(&write.name, causes)?;
     Ok((composed, next))
-}
-
-/// Notes in the spec of a new object who has made it, whatever it says itself.
-fn record_user(object: &mut JsonMap, user: &User) {
-    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
-    for field in ["username", "uid", "groups", "extra"] {
-        spec.remove(field);
-    }
-    let extra: JsonMap =
-        user.extra.iter().map(|(key, values)| (key.clone(), values.clone().into())).collect();
-    for (field, value) in [
-        ("username", Value::from(user.name.as_str())),
-        ("uid", user.uid.as_str().into()),
-        ("groups", user.groups.clone().into()),
-        ("extra", extra.into()),
-    ] {
-        spec.insert(field.to_owned(), value);
-    }
 }
 
 /// What is wrong with the metadata of an object.

@@ -90,7 +90,6 @@ impl ResourceRequest {
             validation: self.params.field_validation(self.options())?,
             warnings: self.warnings.clone(),
             manager: manager_name(self.field_manager()?, &self.user_agent),
-            user: self.user.clone(),
             subresource: self.target.subresource.clone().unwrap_or_default(),
         })
     }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::User;
-use crate::api::{About, ApiError, Cause, FieldValidation, JsonMap, Metadata, Warnings, go_json};
+use crate::api::{About, ApiError, Cause, FieldValidation, JsonMap, Metadata, Warnings};
 use crate::kinds;
 use crate::resources::{Resource, WrittenPart};
 use crate::schema::{BuiltinTypes, faults_of_text, invalid};
@@ -32,7 +31,6 @@ pub(crate) struct Write {
     pub(crate) warnings: Warnings,
     /// Who owns what is written.
     pub(crate) manager: String,
-    pub(crate) user: User,
     /// The subresource through which it is written; empty if through none.
     pub(crate) subresource: String,
 }
@@ -66,7 +64,6 @@ impl Write {
             validation: FieldValidation::Warn,
             warnings: Warnings::default(),
             manager: SERVER.to_owned(),
-            user: User::default(),
             subresource: String::new(),
         }
     }
@@ -161,12 +158,11 @@ impl Write {
         // An empty list forgets all managers, and would be dropped as all empty lists are; that of a custom object is.
         let forgets = !self.resource.is_custom()
             && object.get("metadata").is_some_and(|metadata| metadata["managedFields"] == json!([]));
-        let empties = kinds::take_empties(&self.resource, &mut object);
         let read = |object: &mut JsonMap| {
             if source.is_strategic {
                 source.settle_kind(&self.resource, object)?;
             }
-            check_kind(&self.resource, self.validation, object, source)?;
+            check_kind(&self.resource, object, source)?;
             if (source.is_strategic || source.is_applied) && !self.resource.is_custom() {
                 typed::settle_numbers(object);
             }
@@ -177,7 +173,6 @@ impl Write {
             metadata.insert("managedFields".to_owned(), json!([]));
         }
         kinds::to_stored(&self.resource, &mut object);
-        kinds::put_empties(&mut object, empties);
         Ok(object)
     }
 
@@ -271,15 +266,11 @@ impl Source<'_> {
     /// its own.
     fn settle_kind(&self, resource: &Resource, object: &mut JsonMap) -> Result<(), ApiError> {
         for (field, own) in [("apiVersion", resource.api_version()), ("kind", resource.kind.clone())] {
-            let why = match object.get(field) {
-                None | Some(Value::Null | Value::String(_)) => {
-                    object.insert(field.to_owned(), own.into());
-                    continue;
-                }
-                Some(Value::Number(number)) if !number.is_f64() => "cannot convert int64 to string",
-                Some(_) => "unrecognized type: string",
-            };
-            return Err(Self::bad_patch(self.patch.unwrap_or_default(), why));
+            if !matches!(object.get(field), None | Some(Value::Null | Value::String(_))) {
+                let why = format!("{field} must be a string");
+                return Err(Self::bad_patch(self.patch.unwrap_or_default(), &why));
+            }
+            object.insert(field.to_owned(), own.into());
         }
         Ok(())
     }
@@ -293,63 +284,31 @@ fn is_below(fault: &str, fields: &HashSet<&str>) -> bool {
 }
 
 /// Checks `apiVersion` and `kind` of an object that came for a resource; built-in kinds may leave them out.
-pub(super) fn check_kind(
-    resource: &Resource,
-    validation: FieldValidation,
-    object: &JsonMap,
-    source: &Source<'_>,
-) -> Result<(), ApiError> {
+pub(super) fn check_kind(resource: &Resource, object: &JsonMap, source: &Source<'_>) -> Result<(), ApiError> {
+    let refused = |why: &str| match source.patch {
+        Some(patch) => Source::bad_patch(patch, why),
+        None => ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {why} ({})",
+            resource.kind,
+            summary(source.text)
+        )),
+    };
     let text = |field: &str| match object.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text.as_str()),
-        Some(other) => {
-            let found = match other {
-                Value::Bool(_) => "bool",
-                Value::Number(_) => "number",
-                Value::Array(_) => "array",
-                _ => "object",
-            };
-            let why = format!(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field .{field} \
-                 of type string"
-            );
-            if let Some(patch) = source.patch {
-                return Err(Source::bad_patch(patch, &why));
-            }
-            Err(ApiError::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): {why} ({})",
-                resource.kind,
-                summary(source.text)
-            )))
-        }
+        Some(_) => Err(refused(&format!("couldn't get version/kind: {field} must be a string"))),
     };
     let (version, kind) = (text("apiVersion")?, text("kind")?);
     if resource.is_custom() && (kind.is_empty() || version.is_empty()) {
         let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
-        if let Some(patch) = source.patch {
-            if !kind.is_empty() {
-                let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
-                let mut error = ApiError::internal(format!("Internal error occurred: {why}"));
-                error.causes.push(Cause { reason: "", message: why.to_owned(), field: String::new() });
-                return Err(error.about(About::default()));
-            }
-            let mut text = Vec::new();
-            go_json::write_value(&mut text, &Value::Object(object.clone()));
-            let text = String::from_utf8_lossy(&text);
-            return Err(Source::bad_patch(patch, &format!("Object 'Kind' is missing in '{text}'")));
-        }
         let why = format!("Object '{missing}' is missing in '{}'", String::from_utf8_lossy(source.text));
-        let kind = &resource.kind;
-        // Who does not want to hear of unknown fields is read for by another decoder.
-        return Err(ApiError::bad_request(match validation {
-            FieldValidation::Ignore => {
-                format!("{kind} in version {:?} cannot be handled as a {kind}: {why}", resource.version)
-            }
-            _ => format!(
-                "the object provided is unrecognized (must be of type {kind}): {why} ({})",
-                summary(source.text)
-            ),
-        }));
+        if source.patch.is_some() && !kind.is_empty() {
+            // As a real server has it: a version that a patch takes away is a fault of the server.
+            let mut error = ApiError::internal(format!("Internal error occurred: {why}"));
+            error.causes.push(Cause { reason: "", message: why, field: String::new() });
+            return Err(error.about(About::default()));
+        }
+        return Err(refused(&why));
     }
     let own = resource.api_version();
     let (kind, version) = (
