@@ -2,21 +2,20 @@
 //!
 //! What `SharedInformer` is for those who want to handle each delta themselves. Invariants: deltas of a key are processed in
 //! order and never two at once; a list is told as client-go's `DeltaFIFO` does it, first a deletion for each known object
-//! that is not in it, then each of its objects as replaced; deltas whose processing failed are retried with a backoff of their
-//! key, unless newer ones of the key come first; the version of the known objects moves on only when no failed deltas wait.
+//! that is not in it, then each of its objects as replaced; deltas whose processing failed are logged and do not come again,
+//! and the version of the known objects does not move on with them.
 //!
 //! For programs that use this crate alone.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_client::ApiResource;
-use pilothouse_object::{Object, ObjectKey};
-use tokio::time::{Instant, sleep, sleep_until};
+use pilothouse_object::Object;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::backoff::Backoff;
 use crate::change::Change;
 use crate::delta::{Delta, Deltas};
 use crate::delta_fifo::{DeltaFifo, Work, WorkKind};
@@ -24,7 +23,6 @@ use crate::indexer::Indexer;
 use crate::listener::Listener;
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus, Shared};
 use crate::source::lister_watcher::ListerWatcher;
-use crate::version::ResourceVersion;
 
 /// What processing failed with.
 pub type ProcessFailure = Box<dyn std::error::Error + Send + Sync>;
@@ -44,8 +42,6 @@ pub struct Config {
     pub process: ProcessFn,
     /// How often all known objects come again as `Sync` deltas; `None` for never.
     pub resync: Option<Duration>,
-    /// Whether deltas whose processing failed come again.
-    pub retry_on_error: bool,
     /// How the reflector behaves.
     pub reflector: ReflectorOptions,
     /// Waiting deltas above which the watch is read no further.
@@ -53,7 +49,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// With the usual capacity and reflector, without resyncs, and retrying.
+    /// With the usual capacity and reflector, without resyncs.
     pub fn new(
         resource: ApiResource,
         lister_watcher: Arc<dyn ListerWatcher>,
@@ -66,7 +62,6 @@ impl Config {
             known_objects,
             process: Box::new(process),
             resync: None,
-            retry_on_error: true,
             reflector: ReflectorOptions::default(),
             queue_capacity: DeltaFifo::DEFAULT_CAPACITY,
         }
@@ -92,18 +87,6 @@ pub struct ControllerHandle {
 struct Handling {
     known: Arc<Indexer>,
     process: ProcessFn,
-    retry: bool,
-    failed: HashMap<ObjectKey, FailedDeltas>,
-    /// The version up to which everything has been taken out of the queue, while failed deltas wait.
-    seen: Option<ResourceVersion>,
-}
-
-/// Deltas of one key that are retried.
-struct FailedDeltas {
-    deltas: Deltas,
-    initial: bool,
-    backoff: Backoff,
-    due: Instant,
 }
 
 impl Controller {
@@ -119,13 +102,7 @@ impl Controller {
             known.clone(),
             config.reflector,
         );
-        let handling = Handling {
-            known,
-            process: config.process,
-            retry: config.retry_on_error,
-            failed: HashMap::new(),
-            seen: None,
-        };
+        let handling = Handling { known, process: config.process };
         Self { shared: reflector.shared(), fifo, reflector, handling, resync: config.resync }
     }
 
@@ -146,32 +123,16 @@ impl Controller {
             fifo.close();
         };
         let consume = async {
-            loop {
-                let next_retry = handling.next_retry();
-                let work = tokio::select! {
-                    biased;
-                    work = fifo.pop(DeltaFifo::BATCH) => work,
-                    () = at(next_retry) => {
-                        handling.retry();
-                        continue;
-                    }
-                };
-                let Some(work) = work else { return };
+            while let Some(work) = fifo.pop(DeltaFifo::BATCH).await {
                 let initial = work.initial;
                 handling.handle(&fifo, work);
                 fifo.done(initial);
-                // A queue that is never empty must not starve the retries.
-                handling.retry();
                 tokio::task::yield_now().await;
             }
         };
         tokio::join!(produce, consume);
     }
 }
-
-/// Between tries of the failed deltas of one key; client-go tries again at once.
-const FIRST_RETRY: Duration = Duration::from_millis(5);
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 impl ControllerHandle {
     /// Whether the first list has been processed.
@@ -210,8 +171,6 @@ impl Handling {
                 }
             }
             WorkKind::Replace(list) => {
-                // The list decides about every key: what failed before is out of date.
-                self.failed.clear();
                 let listed: HashSet<_> = list.iter().map(Object::key).collect();
                 let known = self.known.list();
                 let gone: Vec<_> = known.into_iter().filter(|known| !listed.contains(known.key())).collect();
@@ -227,67 +186,24 @@ impl Handling {
             WorkKind::Resync => {
                 let pending = fifo.pending_keys();
                 for key in self.known.keys() {
-                    if !pending.contains(&key) && !self.failed.contains_key(&key) {
+                    if !pending.contains(&key) {
                         complete &= self.process(Deltas::new(Delta::Sync(key)), initial);
                     }
                 }
             }
         }
-        if complete || self.retry {
-            self.seen = seen.or(self.seen.take());
+        if complete && seen.is_some() {
+            self.known.announce(seen.as_ref());
         }
-        self.advance();
     }
 
     /// Processes deltas of one key; whether that went well.
     fn process(&mut self, deltas: Deltas, initial: bool) -> bool {
         let outcome = (self.process)(&deltas, initial);
-        let earlier = self.failed.remove(deltas.key());
-        let Err(error) = outcome else { return true };
-        tracing::warn!(event = "process_failed", key = %deltas.key(), %error, "processing failed");
-        if self.retry {
-            let mut backoff = earlier.map_or_else(
-                || Backoff::new(FIRST_RETRY, LONGEST_RETRY, Duration::ZERO),
-                |failed| failed.backoff,
-            );
-            let due = Instant::now() + backoff.failure();
-            let key = deltas.key().clone();
-            self.failed.insert(key, FailedDeltas { deltas, initial, backoff, due });
+        if let Err(error) = &outcome {
+            tracing::warn!(event = "process_failed", key = %deltas.key(), %error, "processing failed");
         }
-        false
-    }
-
-    /// When the next failed deltas are due.
-    fn next_retry(&self) -> Option<Instant> {
-        self.failed.values().map(|failed| failed.due).min()
-    }
-
-    /// Processes the failed deltas that are due.
-    fn retry(&mut self) {
-        let now = Instant::now();
-        let due = self.failed.iter().filter(|(_, failed)| failed.due <= now);
-        let due: Vec<_> = due.map(|(_, failed)| (failed.deltas.clone(), failed.initial)).collect();
-        for (deltas, initial) in due {
-            self.process(deltas, initial);
-        }
-        self.advance();
-    }
-
-    /// Moves the version of the known objects, unless failed deltas wait.
-    fn advance(&mut self) {
-        if self.failed.is_empty()
-            && let Some(version) = self.seen.take()
-        {
-            self.known.announce(Some(&version));
-        }
-    }
-}
-
-/// Waits until a moment; without one, without end.
-async fn at(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
+        outcome.is_ok()
     }
 }
 

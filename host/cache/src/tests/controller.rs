@@ -7,11 +7,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{server, soon};
-use crate::testing::{Call, FakeControllerSource, Recorder, View, config_maps};
+use crate::testing::{Call, FakeControllerSource, Recorder, config_maps};
 use crate::{
     Config, Controller, ControllerHandle, Delta, DeltaType, Deltas, Indexer, ProcessFailure, new_informer,
 };
@@ -95,107 +94,13 @@ async fn a_list_deletes_what_is_known_and_not_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_comes_again_and_until_then_the_store_claims_nothing() {
-    let server = server();
-    server.create("a/x", json!({}));
-    server.create("a/y", json!({}));
-    let (config, seen, store) = noting(&server, &["a/x", "a/z"]);
-    let running = run(Controller::new(config));
-    soon(running.handle.wait_synced()).await;
-    assert!(!store.has_seen("1"), "a/x is still to come");
-    soon(store.wait_until_seen("3")).await;
-    server.create("a/z", json!({}));
-    soon(store.wait_until_seen("4")).await;
-    assert_eq!(View::of(&store.list()), View::of(&server.objects()));
-    let keys: Vec<_> = seen.lock().iter().map(|(key, ..)| key.clone()).collect();
-    assert_eq!(keys, ["a/x", "a/y", "a/x", "a/z", "a/z"]);
-    running.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_failed_is_not_retried_when_newer_deltas_of_the_key_come_first() {
-    let server = server();
-    let (config, seen, store) = noting(&server, &["a/x"]);
-    let running = run(Controller::new(config));
-    soon(running.handle.wait_synced()).await;
-    server.create("a/x", json!({}));
-    while seen.lock().is_empty() {
-        tokio::task::yield_now().await;
-    }
-    // No time passes before this comes, so the retry is not due.
-    server.update("a/x", json!({}));
-    soon(store.wait_until_seen("3")).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    let kinds: Vec<_> = seen.lock().iter().map(|(_, kinds, _)| kinds.clone()).collect();
-    assert_eq!(kinds, [vec![DeltaType::Added], vec![DeltaType::Updated]]);
-    running.stop().await;
-}
-
-/// A controller whose function fails for a key as often as it is asked to.
-fn failing(
-    server: &FakeControllerSource,
-    fails: &Arc<Mutex<Vec<(String, u32)>>>,
-) -> (Config, Seen, Arc<Indexer>) {
-    let (config, seen, store) = noting(server, &[]);
-    let (fails, mut process) = (fails.clone(), config.process);
-    let process = move |deltas: &Deltas, initial: bool| -> Result<(), ProcessFailure> {
-        if let Some((_, left)) =
-            fails.lock().iter_mut().find(|(key, left)| *key == *deltas.key().as_str() && *left > 0)
-        {
-            *left -= 1;
-            return Err("not this time".into());
-        }
-        process(deltas, initial)
-    };
-    (Config::new(config_maps(), server.source(), store.clone(), process), seen, store)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_that_fails_on_and_on_holds_up_no_other_key() {
-    let server = server();
-    let fails = Arc::new(Mutex::new(vec![("a/bad".to_owned(), u32::MAX)]));
-    let (config, _, store) = failing(&server, &fails);
-    let running = run(Controller::new(config));
-    soon(running.handle.wait_synced()).await;
-    server.create("a/bad", json!({}));
-    // Long enough for the longest delay.
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    let before = Instant::now();
-    server.create("a/good", json!({}));
-    while store.get_by_key("a/good").is_none() {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(before.elapsed(), Duration::ZERO);
-    let before = Instant::now();
-    running.stop().await;
-    assert_eq!(before.elapsed(), Duration::ZERO, "the run waited for a retry");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_delay_of_a_key_starts_over_when_its_deltas_were_processed() {
-    let server = server();
-    let fails = Arc::new(Mutex::new(vec![("a/x".to_owned(), 12)]));
-    let (config, _, store) = failing(&server, &fails);
-    let running = run(Controller::new(config));
-    soon(running.handle.wait_synced()).await;
-    server.create("a/x", json!({}));
-    soon(store.wait_until_seen("2")).await;
-    fails.lock()[0].1 = 1;
-    let before = Instant::now();
-    server.update("a/x", json!({}));
-    soon(store.wait_until_seen("3")).await;
-    let waited = before.elapsed();
-    assert!(waited >= Duration::from_millis(5) && waited < Duration::from_millis(20), "{waited:?}");
-    running.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_retries_what_failed_is_dropped() {
+async fn what_failed_is_dropped_and_the_store_does_not_claim_it() {
     let server = server();
     server.create("a/x", json!({}));
     let (config, seen, store) = noting(&server, &["a/x"]);
-    let running = run(Controller::new(Config { retry_on_error: false, ..config }));
+    let running = run(Controller::new(config));
     soon(running.handle.wait_synced()).await;
+    assert!(!store.has_seen("1"));
     server.create("a/y", json!({}));
     soon(store.wait_until_seen("3")).await;
     assert_eq!((store.len(), seen.lock().len()), (1, 2));
