@@ -15,4 +15,5 @@ mod random_writes;
 mod sample_controllers;
 mod schemas;
 mod selectors;
+mod sides;
 mod validation;
