@@ -11,6 +11,7 @@ mod event_exporter;
 mod events_peers;
 mod kubectl;
 mod leader_election_peers;
+mod mistakes;
 mod random_writes;
 mod sample_controllers;
 mod schemas;
