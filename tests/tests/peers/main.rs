@@ -17,4 +17,5 @@ mod sample_controllers;
 mod schemas;
 mod selectors;
 mod sides;
+mod stored;
 mod validation;
