@@ -1,42 +1,34 @@
-//! Schemas of custom resources on both servers: which definitions are refused, and what becomes of objects that do not fit.
-//!
-//! As in `kubectl`, the real server is the oracle. Here what kubectl writes to standard error counts too: the warnings, and
-//! the causes of a refusal word by word.
+//! Schemas of custom resources on both servers: which definitions are refused, what becomes of objects that do not fit, and what is
+//! stored of those that do.
 
 use std::fmt::Write as _;
 
-use anyhow::{Context as _, Result, ensure};
-use pilothouse_testkit::poll::SOON;
-use pilothouse_tests::ControlPlane;
-use pilothouse_tests::controlplane::{Options, Server};
-use pilothouse_tests::process;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+
+use super::sides::{Answer, Both, DEFINITIONS, Request};
 
 pilothouse_tests::on_the_real_server!(schemas_are_the_same_on_both_servers);
 
 const KITES: &str = "/apis/wind.example/v1/namespaces/default/kites";
 
-/// A command and its input.
-struct Step {
-    args: String,
-    stdin: String,
-}
-
-fn run(args: &str) -> Step {
-    Step { args: args.to_owned(), stdin: String::new() }
-}
-
-/// Sends an object as it is: kubectl itself looks at nothing.
-fn post(path: &str, object: impl ToString) -> Step {
-    Step { args: format!("create --raw {path} -f -"), stdin: object.to_string() }
-}
+/// A request: a method, a path below that of the kites unless it begins with a slash, and a body.
+struct Step(&'static str, String, String);
 
 fn define(definition: &Value) -> Step {
-    post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    Step("POST", DEFINITIONS.to_owned(), definition.to_string())
 }
 
-fn patch(name: &str, patch: &Value) -> Step {
-    run(&format!("patch kite {name} --type merge -p {patch}"))
+fn create(name: &str, spec: &Value) -> Step {
+    Step("POST", String::new(), kite(name, spec).to_string())
+}
+
+fn patch(path: &str, patch: &Value) -> Step {
+    Step("PATCH", path.to_owned(), patch.to_string())
+}
+
+fn get(name: &str) -> Step {
+    Step("GET", name.to_owned(), String::new())
 }
 
 fn definition(group: &str, schema: &Value) -> Value {
@@ -57,7 +49,7 @@ fn kite(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "wind.example/v1", "kind": "Kite", "metadata": {"name": name}, "spec": spec})
 }
 
-/// Definitions that are refused, each for one reason: a real server names several in any order.
+/// Definitions that are refused.
 fn refused() -> Vec<Step> {
     let field = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
     let schemas = [
@@ -78,17 +70,15 @@ fn refused() -> Vec<Step> {
         field(json!({"type": "object", "$ref": "#/x"})),
     ];
     let mut steps: Vec<Step> =
-        schemas.iter().map(|schema| define(&definition("wind.example", schema))).collect();
+        schemas.iter().map(|schema| define(&definition("rain.example", schema))).collect();
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let mut without = definition("wind.example", &open);
+    let mut without = definition("rain.example", &open);
     without["spec"]["versions"][0]["schema"] = json!({});
     let mut bare = without.clone();
     bare["spec"]["versions"][0]["schema"].take();
-    // With a status a server refuses `allOf` at the root too, and shows the schema as Go prints it.
     let root = json!({"type": "object", "allOf": [{"properties": {"b": {"minLength": 1}}}]});
-    let mut incomplete = definition("wind.example", &root);
-    incomplete["spec"]["versions"][0]["subresources"].take();
-    let mut two = definition("wind.example", &field(json!({})));
+    let incomplete = definition("rain.example", &root);
+    let mut two = definition("rain.example", &field(json!({})));
     let mut second = two["spec"]["versions"][0].clone();
     (second["name"], second["storage"], second["schema"]["openAPIV3Schema"]) =
         ("v2".into(), false.into(), open.clone());
@@ -100,8 +90,8 @@ fn refused() -> Vec<Step> {
     steps
 }
 
-/// Objects of a definition, that fit and that do not.
-fn objects() -> Vec<Step> {
+/// The definition of the objects.
+fn kites() -> Value {
     let spec = json!({"type": "object", "required": ["size"], "properties": {
         "size": {"type": "integer", "minimum": 1, "maximum": 9},
         "ratio": {"type": "number", "multipleOf": 0.5},
@@ -120,15 +110,12 @@ fn objects() -> Vec<Step> {
             "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
     }});
     let status = json!({"type": "object", "properties": {"height": {"type": "integer"}}});
-    let schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
-    let mut steps = vec![
-        Step {
-            args: "create --validate=false -f -".to_owned(),
-            stdin: definition("wind.example", &schema).to_string(),
-        },
-        run("wait --for condition=established crd/kites.wind.example --timeout=20s"),
-        run("get crd kites.wind.example -o jsonpath={.spec.names}{.spec.conversion}"),
-    ];
+    definition("wind.example", &json!({"type": "object", "properties": {"spec": spec, "status": status}}))
+}
+
+/// Objects of the definition, that fit and that do not.
+fn objects() -> Vec<Step> {
+    let mut steps = vec![Step("GET", format!("{DEFINITIONS}/kites.wind.example"), String::new())];
     for spec in [
         json!({}),
         json!({"size": "big"}),
@@ -152,71 +139,73 @@ fn objects() -> Vec<Step> {
         json!({"size": 1, "choice": {"a": "x", "b": "y"}}),
         json!([]),
     ] {
-        steps.push(Step {
-            args: "create --validate=false -f -".to_owned(),
-            stdin: kite("wrong", &spec).to_string(),
-        });
+        steps.push(create("wrong", &spec));
     }
-    let shown = "-o jsonpath={.spec}{.status}/{.metadata.generation}";
     let full = json!({
-        "size": 2.0, "ratio": 1.5, "note": null, "mode": null, "tail": {}, "port": "http", "colour": "red",
+        "size": 2, "ratio": 1.5, "note": null, "mode": null, "tail": {}, "port": "http", "colour": "red",
         "map": [{"n": "a", "w": 1}], "extra": {"any": {"thing": 1}}, "labels": {"a": null}, "since": "2024-01-01T00:00:00Z",
     });
     let twice = r#"{"apiVersion": "wind.example/v1", "kind": "Kite", "metadata": {"name": "twice", "nmae": "x"},
                     "spec": {"size": 1, "size": 2, "colour": "red"}}"#;
-    steps.push(Step {
-        args: "create --validate=false -f -".to_owned(),
-        stdin: kite("full", &full).to_string(),
-    });
-    steps.push(run(&format!("get kite full {shown}")));
-    steps.push(post(&format!("{KITES}?fieldValidation=Strict"), twice));
-    steps.push(post(&format!("{KITES}?fieldValidation=Loose"), twice));
-    for (name, mode) in [("warned", "Warn"), ("ignored", "Ignore")] {
-        // The answer holds UIDs and times; the warnings are what counts.
-        steps.push(Step {
-            args: format!("QUIET create --raw {KITES}?fieldValidation={mode} -f -"),
-            stdin: twice.replace("twice", name),
-        });
-        steps.push(run(&format!("get kite {name} {shown}")));
+    steps.extend([create("full", &full), get("full")]);
+    for mode in ["Strict", "Loose", "Warn", "Ignore"] {
+        let name = mode.to_lowercase();
+        steps.push(Step("POST", format!("?fieldValidation={mode}"), twice.replace("twice", &name)));
+        steps.push(get(&name));
     }
     steps.extend([
         patch("full", &json!({"spec": {"colour": "red", "size": 3}})),
         patch("full", &json!({"spec": {"size": "big"}})),
         patch("full", &json!({"spec": {"mode": null}})),
-        run(&format!("get kite full {shown}")),
-        run("patch kite full --subresource=status --type merge -p {\"status\":{\"height\":\"tall\"}}"),
-        run("patch kite full --subresource=status --type merge -p {\"status\":{\"height\":5,\"wind\":1}}"),
-        run(&format!("get kite full {shown}")),
+        get("full"),
+        patch("full/status", &json!({"status": {"height": "tall"}})),
+        patch("full/status", &json!({"status": {"height": 5, "wind": 1}})),
+        get("full"),
     ]);
     steps
 }
 
-/// Runs the steps on a server: whether each succeeds, and all that it prints.
-fn play(server: Server, steps: &[Step]) -> Result<Vec<(bool, String)>> {
-    let plane = ControlPlane::start(Options::on(server))?;
-    steps
-        .iter()
-        .map(|step| {
-            let quiet = step.args.strip_prefix("QUIET ");
-            let args: Vec<&str> = quiet.unwrap_or(&step.args).split_whitespace().collect();
-            let finished = process::run(&mut plane.kubectl_command(&args)?, &step.stdin, SOON)?;
-            let stdout = if quiet.is_some() { "" } else { &finished.stdout };
-            Ok((finished.status.success(), format!("{stdout}{}", finished.stderr)))
-        })
-        .collect()
+/// What is compared of an answer: whether something is refused and why, what is stored of an object, and whether there are
+/// warnings.
+fn told(answer: &Answer) -> String {
+    let shown = answer.object().map(|object| {
+        // The status of a definition has times.
+        let status = if object["kind"] == "Kite" { &object["status"] } else { &Value::Null };
+        json!([object["spec"], status, object["metadata"]["generation"], answer.warnings.len()])
+    });
+    format!("{:?} {}", answer.verdict(), shown.unwrap_or_default())
 }
 
 fn schemas_are_the_same_on_both_servers() -> Result<()> {
+    let both = Both::start()?;
+    let served = kites();
     let steps: Vec<Step> = refused().into_iter().chain(objects()).collect();
-    let real = play(Server::Real, &steps).context("on the real server")?;
-    let development = play(Server::Development, &steps).context("on the development server")?;
+    let (real, development) = both.each(async |side| {
+        side.define(&served, KITES).await?;
+        let mut answers = Vec::new();
+        for Step(method, path, body) in &steps {
+            let path = if path.starts_with('/') { path.clone() } else { format!("{KITES}/{path}") };
+            let (path, mode) = path.split_once("?fieldValidation=").unwrap_or((&path, "Warn"));
+            let content_type = match *method {
+                "PATCH" => "application/merge-patch+json",
+                "POST" => "application/json",
+                _ => "",
+            };
+            let (path, query) = (path.trim_end_matches('/'), [("fieldValidation", mode.to_owned())]);
+            let query = if *method == "GET" { &[][..] } else { &query };
+            answers.push(side.send(Request { method, path, query, content_type, body: body.clone() }).await?);
+        }
+        Ok(answers)
+    })?;
     let mut differences = String::new();
-    for ((step, real), development) in steps.iter().zip(&real).zip(&development) {
-        if real != development {
+    for ((Step(method, path, body), real), ours) in steps.iter().zip(&real).zip(&development) {
+        let (one, other) = (told(real), told(ours));
+        if one != other {
+            let words = [&real.body["message"], &ours.body["message"]];
             let _ = writeln!(
                 differences,
-                "\nkubectl {}\n{}\n--- the real server ({})\n{}--- the development server ({})\n{}",
-                step.args, step.stdin, real.0, real.1, development.0, development.1
+                "\n{method} {path} {body}\n--- real {one}\n{}\n--- ours {other}\n{}",
+                words[0], words[1]
             );
         }
     }

@@ -1,16 +1,13 @@
 //! What two servers answer, with what is chance taken out, and where it differs.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::server::Answer;
+use crate::sides::{Answer, Verdict, is_uid};
 
 /// How many places of a difference are shown.
 const PLACES: usize = 12;
-/// How the message begins about a configuration that is not of its type.
-const UNTYPED: &str = "failed to create typed patch object (";
 /// How much of a value is shown.
 const SHOWN: usize = 700;
 
@@ -18,8 +15,8 @@ const SHOWN: usize = 700;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Place {
     pub(super) path: String,
-    pub(super) real: Value,
-    pub(super) development: Value,
+    real: Value,
+    development: Value,
 }
 
 /// What two answers differ in.
@@ -58,11 +55,10 @@ impl Difference {
     }
 }
 
-/// Two answers, and whether the object has another resource version after the step.
+/// An answer, and what was there before.
 pub(super) struct Seen<'a> {
     pub(super) answer: &'a Answer,
-    /// The version of the object before.
-    pub(super) before: &'a str,
+    pub(super) before: &'a Answer,
     /// Whether the name is one that the server has made.
     pub(super) is_generated: bool,
 }
@@ -70,133 +66,58 @@ pub(super) struct Seen<'a> {
 impl Seen<'_> {
     /// The answer as a tree, without chance.
     fn tree(&self) -> Value {
-        let mut tree = Map::new();
         let answer = self.answer;
-        tree.insert("code".to_owned(), answer.code.into());
-        let mut warnings: Value = answer.warnings.clone().into();
-        let mut body = answer.body.clone();
-        let version = answer.version();
-        let is_object = answer.object().is_some() && !version.is_empty();
-        if is_object {
-            tree.insert("changed".to_owned(), (version != self.before).into());
+        if let Verdict::Refused { code, reason, fields } = answer.verdict() {
+            return json!({"code": code, "reason": reason, "fields": fields});
         }
-        if self.is_generated {
-            let name = body["metadata"]["name"].as_str().or(body["details"]["name"].as_str());
-            if let Some(name) = name.map(str::to_owned) {
-                without_generated(&mut body, &name);
-            }
+        let mut body = answer.body.clone();
+        if self.is_generated
+            && let Some(name) = body["metadata"]["name"].as_str().map(str::to_owned)
+        {
+            without_generated(&mut body, &name);
         }
         if let Value::Object(metadata) = &mut body["metadata"] {
             metadata.remove("resourceVersion");
+            // What the write counts, since an earlier one may have counted more.
+            if let Some(generation) = metadata.get_mut("generation") {
+                let before = self.before.body["metadata"]["generation"].as_i64().unwrap_or_default();
+                *generation = (generation.as_i64().unwrap_or_default() - before).into();
+            }
         }
-        // The servers take the tests' client for different users.
-        if body["kind"] == "CertificateSigningRequest"
-            && let Value::Object(spec) = &mut body["spec"]
-        {
-            spec.retain(|field, _| !matches!(field.as_str(), "username" | "groups" | "extra"));
-        }
-        shorten(&mut body);
         sort(&mut body);
-        for value in [&mut body, &mut warnings] {
-            without_chance(value, "", self.before);
-        }
-        tree.insert("warnings".to_owned(), warnings);
-        tree.insert("body".to_owned(), body);
-        tree.into()
+        without_chance(&mut body, "", self.before.version());
+        // Of the others, words are free, and so is whether there are any.
+        let of_fields = |warning: &&String| {
+            ["unknown field ", "duplicate field "].iter().any(|start| warning.starts_with(start))
+        };
+        let mut warnings: Vec<&String> = answer.warnings.iter().filter(of_fields).collect();
+        warnings.sort_unstable();
+        json!({
+            "code": answer.code, "body": body, "warnings": warnings,
+            "changed": answer.version() != self.before.version(),
+        })
+    }
+
+    /// Whether the object is what it was, as far as anybody can see.
+    fn is_as_before(&self) -> bool {
+        let visible = |answer: &Answer| {
+            let mut object = answer.object()?.clone();
+            if let Value::Object(metadata) = &mut object["metadata"] {
+                let counted = ["resourceVersion", "generation", "managedFields"];
+                metadata.retain(|field, _| !counted.contains(&field.as_str()));
+            }
+            Some(object)
+        };
+        visible(self.answer).is_some_and(|object| visible(self.before) == Some(object))
     }
 }
 
-/// Takes out of refusals what the development server does not have: of a change that is refused, how the two structures of Go
-/// differ, and of a patch that is to blame, what it is.
-fn shorten(body: &mut Value) {
-    // A real server finds what is wrong in any order.
-    if let Some((start, errors)) = body["message"].as_str().and_then(untyped) {
-        body["message"] = format!("{start}): {}", errors.join("\n")).into();
-    }
-    if body["reason"] != "Invalid" {
-        return;
-    }
-    let shortened = |value: &mut Value, is_patch: bool| {
-        if let Value::String(text) = value {
-            let start = text.split_once("\n@@ ").map_or(text.as_str(), |(start, _)| start);
-            *text = if is_patch { without_patch(start) } else { start.to_owned() };
-        }
-    };
-    let mut is_patch = false;
-    for cause in body["details"]["causes"].as_array_mut().into_iter().flatten() {
-        is_patch |= cause["field"] == "patch";
-        shortened(&mut cause["message"], is_patch);
-    }
-    shortened(&mut body["message"], is_patch);
-    if let Value::Object(members) = body {
-        members.retain(|_, value| !value.is_null());
-    }
-}
-
-/// What is wrong with the types of a configuration, in order, behind the start of the message about it.
-pub(super) fn untyped(message: &str) -> Option<(&str, Vec<&str>)> {
-    let (start, errors) = message.split_once("): ").filter(|(start, _)| start.starts_with(UNTYPED))?;
-    let mut errors: Vec<&str> = errors.trim_start_matches("errors:\n").lines().map(str::trim).collect();
-    errors.sort_unstable();
-    Some((start, errors))
-}
-
-const VALUE: &str = "Invalid value: ";
-
-/// A message without the patch in it.
-fn without_patch(message: &str) -> String {
-    let Some((start, rest)) = message.split_once(VALUE) else { return message.to_owned() };
-    // A long one is cut.
-    let why = rest.rsplit_once("…: ").or_else(|| rest.rsplit_once("\": ")).map_or(rest, |(_, why)| why);
-    format!("{start}{VALUE}<value>: {why}")
-}
-
-/// Whether two messages are the same but for the order of members in the JSON that they show. A real server has the order of
-/// Go's structs, and shows some with the names that they have in its own code alone: then any JSON is the same.
-fn is_same_message(real: &str, development: &str) -> bool {
-    let parts = |message: &str| {
-        let (start, rest) = message.split_once(VALUE).filter(|(_, rest)| rest.starts_with(['{', '[']))?;
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-        let value = values.next()?.ok()?;
-        Some((start.to_owned(), value, rest[values.byte_offset()..].to_owned()))
-    };
-    let (Some(real), Some(development)) = (parts(real), parts(development)) else { return false };
-    (&real.0, &real.2) == (&development.0, &development.2)
-        && (real.1 == development.1 || is_internal(&real.1))
-}
-
-/// Whether a value has the names of Go: those of JSON begin with a small letter.
-fn is_internal(value: &Value) -> bool {
-    match value {
-        Value::Object(members) => {
-            members.keys().any(|name| name.starts_with(|letter: char| letter.is_ascii_uppercase()))
-        }
-        Value::Array(list) => list.iter().any(is_internal),
-        _ => false,
-    }
-}
-
-/// Puts in order what has none: managers of the same second, conflicts, and what is wrong by a schema.
+/// Puts in order what has none: managers of the same second.
 fn sort(body: &mut Value) {
     if let Some(Value::Array(managers)) = body.pointer_mut("/metadata/managedFields") {
         managers.sort_by_key(|entry| {
             ["operation", "manager", "apiVersion", "subresource"].map(|field| entry[field].to_string())
         });
-    }
-    let is_conflict = body["reason"] == "Conflict";
-    let is_custom = body["details"]["group"] == "rnd.example";
-    if let Some(Value::Array(causes)) = body.pointer_mut("/details/causes") {
-        // A conflict names managers in any order, and a schema the fields of a map.
-        if is_conflict || is_custom {
-            causes.sort_by_key(Value::to_string);
-        }
-        // The real server names some of an update several times: it looks at metadata more than once.
-        let mut known = BTreeSet::new();
-        causes.retain(|cause| known.insert(cause.to_string()));
-        // The message has them again.
-        if causes.len() > 1 && body["reason"] == "Invalid" {
-            body["message"] = "<causes>".into();
-        }
     }
 }
 
@@ -204,11 +125,6 @@ fn sort(body: &mut Value) {
 fn is_now(text: &str) -> bool {
     let Ok(time) = text.parse::<jiff::Timestamp>() else { return false };
     (jiff::Timestamp::now().as_second() - time.as_second()).abs() < 3600
-}
-
-fn is_uid(text: &str) -> bool {
-    let lengths = text.split('-').map(str::len);
-    lengths.eq([8, 4, 4, 4, 12]) && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
 }
 
 /// Whether a text is an address of the cluster: the servers take them from different parts of 10.96.0.0/12.
@@ -279,18 +195,27 @@ fn without_chance(value: &mut Value, name: &str, version: &str) {
 /// Where two answers differ.
 pub(super) fn compare(real: &Seen<'_>, development: &Seen<'_>) -> Option<Difference> {
     let mut places = Vec::new();
-    let (real, development) = (real.tree(), development.tree());
-    if real["code"] == development["code"] {
-        walk(&real, &development, String::new(), &mut places);
+    let (one, other) = (real.tree(), development.tree());
+    if one["code"] == other["code"] {
+        walk(&one, &other, String::new(), &mut places);
     } else {
         // Of a refusal on one side only its words are of interest.
-        let outcome = |tree: &Value| {
-            json!([tree["code"], tree["body"]["reason"], tree["body"]["message"], tree["body"]["details"]])
+        let outcome = |answer: &Answer| {
+            let body = &answer.body;
+            json!([answer.code, body["reason"], body["message"], body["details"]])
         };
         places.push(Place {
             path: "/outcome".to_owned(),
-            real: outcome(&real),
-            development: outcome(&development),
+            real: outcome(real.answer),
+            development: outcome(development.answer),
+        });
+    }
+    // A real server counts some writes that leave the object as it was, as of an empty list that becomes none.
+    if development.is_as_before() {
+        places.retain(|Place { path, real, development }| match path.as_str() {
+            "/changed" => development == true,
+            "/body/metadata/generation" => real.as_i64() < development.as_i64(),
+            _ => true,
         });
     }
     (!places.is_empty()).then_some(Difference { places })
@@ -310,7 +235,8 @@ fn walk(real: &Value, development: &Value, path: String, places: &mut Vec<Place>
                 walk(&of(a), &of(b), format!("{path}/{name}"), places);
             }
         }
-        (Value::String(a), Value::String(b)) if path.ends_with("/message") && is_same_message(a, b) => {}
+        // A real server answers a patch with an empty list where the object that it stores has null.
+        (Value::Array(a), Value::Null) if a.is_empty() => {}
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
             for (index, (a, b)) in a.iter().zip(b).enumerate() {
                 walk(a, b, format!("{path}/{index}"), places);
@@ -324,38 +250,57 @@ fn walk(real: &Value, development: &Value, path: String, places: &mut Vec<Place>
 mod tests {
     use super::*;
 
-    fn answer(body: Value) -> Answer {
-        Answer { code: 200, warnings: Vec::new(), body }
+    fn answer(code: u16, body: Value) -> Answer {
+        Answer { code, warnings: Vec::new(), body }
+    }
+
+    fn places(real: [&Answer; 2], development: [&Answer; 2]) -> Vec<String> {
+        let [real, development] =
+            [real, development].map(|[before, answer]| Seen { answer, before, is_generated: false });
+        let difference = compare(&real, &development);
+        difference.into_iter().flat_map(|found| found.places).map(|place| place.path).collect()
+    }
+
+    fn object(uid: &str, version: &str, time: &str, generation: u32) -> Answer {
+        answer(
+            200,
+            json!({"metadata": {"uid": uid, "resourceVersion": version, "creationTimestamp": time, "generation": generation}}),
+        )
     }
 
     #[test]
-    fn messages_differ_in_the_order_of_members_alone() {
-        let message = |value: &str| format!("X is invalid: spec: Invalid value: {value}: field is immutable");
-        let real = message(r#"{"b":1,"a":[2]}"#);
-        assert!(is_same_message(&real, &message(r#"{"a":[2],"b":1}"#)));
-        assert!(!is_same_message(&real, &message(r#"{"a":[3],"b":1}"#)));
-        assert!(!is_same_message(&real, &message("null")));
-        assert!(!is_same_message(&real, &real.replace("immutable", "mutable")));
-        assert!(is_same_message(&message(r#"{"Rules":null}"#), &message(r#"{"rules":[]}"#)));
+    fn words_of_a_refusal_are_free_and_its_fields_are_not() {
+        let refused = |field: &str, message: &str| {
+            let causes = json!([{"reason": "FieldValueInvalid", "field": field, "message": message}]);
+            answer(422, json!({"reason": "Invalid", "message": message, "details": {"causes": causes}}))
+        };
+        let none = answer(404, json!({"reason": "NotFound"}));
+        let (real, other) = (refused("spec.a", "Invalid value: must be 1"), refused("spec.a", "is not 1"));
+        assert!(places([&none, &real], [&none, &other]).is_empty());
+        assert_eq!(places([&none, &real], [&none, &refused("spec.b", "")]), ["/fields/0"]);
+        assert_eq!(places([&none, &real], [&none, &answer(201, json!({}))]), ["/outcome"]);
     }
 
     #[test]
     fn chance_is_no_difference_and_all_else_is() {
         let now = jiff::Timestamp::now().to_string();
-        let object = |uid: &str, version: &str, time: &str, generation: u32| {
-            answer(
-                json!({"metadata": {"uid": uid, "resourceVersion": version, "creationTimestamp": time, "generation": generation}}),
-            )
-        };
-        let real = object("6f7b1f4e-6d2c-4f0e-8a55-1f2e3d4c5b6a", "17", &now, 1);
-        let same = object("11111111-2222-4333-8444-555555555555", "4", &now, 1);
-        let seen = |answer, before| Seen { answer, before, is_generated: false };
-        assert_eq!(compare(&seen(&real, "16"), &seen(&same, "3")), None);
-        let unchanged = compare(&seen(&real, "16"), &seen(&same, "4")).unwrap();
-        assert_eq!(unchanged.signature(), "/changed");
-        let other = object("6f7b1f4e-6d2c-4f0e-8a55-1f2e3d4c5b6a", "17", "2020-01-01T00:00:00Z", 2);
-        let places = compare(&seen(&real, "16"), &seen(&other, "16")).unwrap().places;
-        let paths: Vec<&str> = places.iter().map(|place| place.path.as_str()).collect();
-        assert_eq!(paths, ["/body/metadata/creationTimestamp", "/body/metadata/generation"]);
+        let (one, two) = ("6f7b1f4e-6d2c-4f0e-8a55-1f2e3d4c5b6a", "11111111-2222-4333-8444-555555555555");
+        let (before, real) = (object(one, "16", &now, 1), object(one, "17", &now, 2));
+        let (ours_before, same) = (object(two, "3", &now, 4), object(two, "4", &now, 5));
+        assert!(places([&before, &real], [&ours_before, &same]).is_empty());
+        let unchanged = object(two, "3", "2020-01-01T00:00:00Z", 4);
+        let mut found = places([&before, &real], [&ours_before, &unchanged]);
+        found.sort_unstable();
+        assert_eq!(found, ["/body/metadata/creationTimestamp", "/body/metadata/generation", "/changed"]);
+    }
+
+    #[test]
+    fn a_write_without_effect_may_be_counted_by_the_real_server_only() {
+        let (before, counted) = (object("u", "16", "t", 1), object("u", "17", "t", 2));
+        let (counted, same) = ([&before, &counted], [&before, &before]);
+        assert!(places(counted, same).is_empty());
+        let mut found = places(same, counted);
+        found.sort_unstable();
+        assert_eq!(found, ["/body/metadata/generation", "/changed"]);
     }
 }

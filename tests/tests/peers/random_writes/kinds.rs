@@ -7,8 +7,12 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Namespaces in which objects are written. Limits and quotas have one of their own: they would count for the others.
-pub(super) const NAMESPACES: [&str; 2] = ["rnd", "rnd-limits"];
+/// The namespace in which objects are written.
+pub(super) const NAMESPACE: &str = "rnd";
+
+/// Where the objects of [`definitions`] are served, in the same order.
+pub(super) const GADGETS: &str = "/apis/rnd.example/v1/namespaces/rnd/gadgets";
+pub(super) const BLOBS: &str = "/apis/rnd.example/v1/blobs";
 
 /// Values by the pointers of fields; null takes a field away.
 type Edits = BTreeMap<String, Vec<Value>>;

@@ -6,10 +6,9 @@ use std::fmt::Write as _;
 use anyhow::{Result, ensure};
 
 use super::compare::Difference;
-use super::differences::{Case, EXPLAINED};
 use super::kinds::Kind;
-use super::server::Answer;
 use super::step::Step;
+use crate::sides::{Answer, NONE};
 
 /// How many sorts of differences are shown.
 const SHOWN: usize = 200;
@@ -27,8 +26,7 @@ pub(super) struct Report {
     pub(super) accepted: usize,
     by_verb: BTreeMap<String, usize>,
     refusals: BTreeMap<u16, usize>,
-    explained: BTreeMap<&'static str, usize>,
-    unexplained: BTreeMap<String, (usize, String)>,
+    different: BTreeMap<String, (usize, String)>,
 }
 
 impl Report {
@@ -48,14 +46,9 @@ impl Report {
         kind: &Kind,
         step: &Step,
         (real, development): (&Answer, &Answer),
-        difference: Difference,
+        difference: &Difference,
         history: &[String],
     ) {
-        let case = Case { kind, real, development, difference: &difference, steps: history };
-        if let Some(explained) = EXPLAINED.iter().find(|explained| (explained.fits)(&case)) {
-            *self.explained.entry(explained.reason).or_default() += 1;
-            return;
-        }
         let sort = format!(
             "{} {} {}/{} {}",
             kind.kind,
@@ -64,7 +57,7 @@ impl Report {
             development.code,
             difference.signature()
         );
-        let found = self.unexplained.entry(sort).or_default();
+        let found = self.different.entry(sort).or_default();
         found.0 += 1;
         if found.0 > 1 {
             return;
@@ -78,25 +71,30 @@ impl Report {
         text.push_str(&difference.show());
     }
 
+    /// How many steps the real server gave no answer to.
+    pub(super) fn silent(&self) -> usize {
+        self.refusals.get(&NONE).copied().unwrap_or_default()
+    }
+
     /// What was done, in a line.
     pub(super) fn figures(&self) -> String {
-        let unexplained: usize = self.unexplained.values().map(|(count, _)| count).sum();
+        let different: usize = self.different.values().map(|(count, _)| count).sum();
         format!(
-            "{} accepted, refused {:?}, {:?}, explained {:?}, unexplained {unexplained}",
-            self.accepted, self.refusals, self.by_verb, self.explained
+            "{} accepted, refused {:?}, {:?}, different {different}",
+            self.accepted, self.refusals, self.by_verb
         )
     }
 
-    /// Fails if there is a difference that is not explained.
+    /// Fails if there is a difference.
     pub(super) fn check(&self, seed: u64) -> Result<()> {
         let mut text = String::new();
-        for (sort, (count, example)) in self.unexplained.iter().take(SHOWN) {
+        for (sort, (count, example)) in self.different.iter().take(SHOWN) {
             let _ = writeln!(text, "\n{count} × {sort}\n{example}");
         }
         ensure!(
-            self.unexplained.is_empty(),
+            self.different.is_empty(),
             "{} sorts of differences with PILOTHOUSE_SEED={seed}:\n{text}",
-            self.unexplained.len()
+            self.different.len()
         );
         Ok(())
     }

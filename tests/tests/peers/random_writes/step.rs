@@ -429,6 +429,8 @@ impl Generator {
         let by_chance = [
             "managedFields",
             "/apiVersion",
+            // Without a name, a real server fails to give a Service an address before it says what is missing.
+            "/metadata/name",
             "/metadata/uid",
             "/metadata/resourceVersion",
             "/metadata/creationTimestamp",
