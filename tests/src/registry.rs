@@ -1,14 +1,17 @@
 //! [`RegistryProgram`]: a real OCI registry on loopback, which asks for a login.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use crate::go_program::REGISTRY;
@@ -77,9 +80,65 @@ impl RegistryProgram {
         &self.config
     }
 
+    /// Pushes a component under a tag, as the artifact that `oras push --artifact-type application/vnd.wasm.component.v1+wasm
+    /// FILE:application/wasm` makes of it: what `spec.source` of a Plugin has to be.
+    ///
+    /// # Errors
+    /// When the registry refuses it.
+    pub fn push(&self, repository: &str, tag: &str, component: &[u8]) -> anyhow::Result<Value> {
+        let config = self.upload(repository, "application/vnd.oci.empty.v1+json", b"{}")?;
+        let layer = self.upload(repository, "application/wasm", component)?;
+        let kind = "application/vnd.oci.image.manifest.v1+json";
+        let manifest = json!({
+            "schemaVersion": 2, "mediaType": kind, "artifactType": "application/vnd.wasm.component.v1+wasm",
+            "config": config, "layers": [layer],
+        });
+        let manifest = manifest.to_string();
+        self.send("PUT", &format!("/v2/{repository}/manifests/{tag}"), kind, manifest.as_bytes())?;
+        let artifact = format!("oci://{}/{repository}@{}", self.address, digest_of(manifest.as_bytes()));
+        Ok(json!({"oci": artifact, "digest": layer["digest"]}))
+    }
+
+    /// Uploads content; its descriptor.
+    fn upload(&self, repository: &str, kind: &str, content: &[u8]) -> anyhow::Result<Value> {
+        let digest = digest_of(content);
+        let begun = self.send("POST", &format!("/v2/{repository}/blobs/uploads/"), kind, b"")?;
+        let place = begun.context("the registry does not say where an upload goes to")?;
+        let place = place.trim_start_matches(&format!("http://{}", self.address));
+        self.send("PUT", &format!("{place}&digest={digest}"), "application/octet-stream", content)?;
+        Ok(json!({"mediaType": kind, "digest": digest, "size": content.len()}))
+    }
+
+    /// Sends a request with the login; the header `Location` of its answer, which has to be a success.
+    fn send(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> anyhow::Result<Option<String>> {
+        let login = self.config["auths"][&self.address]["auth"].as_str().context("no login")?;
+        let head = format!(
+            "{method} {path} HTTP/1.0\r\nHost: {}\r\nAuthorization: Basic {login}\r\nContent-Type: {kind}\r\n\
+             Content-Length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        let mut stream = TcpStream::connect(&self.address)?;
+        stream.set_read_timeout(Some(START))?;
+        stream.write_all(&[head.as_bytes(), body].concat())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        ensure!(
+            answer.split(' ').nth(1).is_some_and(|status| status.starts_with('2')),
+            "{method} {path}: {answer}"
+        );
+        let mut headers = answer.lines().filter_map(|line| line.split_once(": "));
+        let location = headers.find(|(name, _)| name.eq_ignore_ascii_case("location"));
+        Ok(location.map(|(_, place)| place.to_owned()))
+    }
+
     /// The folder with a `config.json` that has the login.
     #[must_use]
     pub fn docker_config(&self) -> PathBuf {
         self.folder.path().to_owned()
     }
+}
+
+fn digest_of(content: &[u8]) -> String {
+    format!("sha256:{:x}", Sha256::digest(content))
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::Cli;
 
 /// Subcommands and flags of the feature `oci`.
-const OF_OCI: [&str; 4] = ["push", "pull", "--signatures", "--signature-key"];
+const OF_OCI: [&str; 3] = ["pull", "--signatures", "--signature-key"];
 
 #[derive(Deserialize)]
 struct Metadata {

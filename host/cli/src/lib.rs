@@ -126,9 +126,6 @@ enum Command {
     /// Run the recorded calls of a plugin again, against a component, and show the first difference.
     Replay(replay::Replay),
     #[cfg(feature = "oci")]
-    /// Push a component to an OCI registry.
-    Push(oci::push::Push),
-    #[cfg(feature = "oci")]
     /// Fetch a component from an OCI registry, for a plugin directory.
     Pull(oci::pull::Pull),
     /// Print the least RBAC permissions of a host that runs the plugins of a directory.
@@ -164,8 +161,6 @@ pub fn main() -> ExitCode {
         Command::Status(status) => status.main(),
         Command::Top(top) => top.main(),
         Command::Compile(compile) => compile.main(),
-        #[cfg(feature = "oci")]
-        Command::Push(push) => push.main(),
         #[cfg(feature = "oci")]
         Command::Pull(pull) => pull.main(),
         Command::Rbac(rbac) => rbac.main(),

@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue};
 const DEV: [&str; 5] = ["build", "check", "dev", "new", "test"];
 /// The features that are off by default, with the subcommands and flags that each brings.
 const OPTIONAL: [(&str, &[&str]); 2] = [
-    ("oci", &["push", "pull", "--signatures", "--signature-key"]),
+    ("oci", &["pull", "--signatures", "--signature-key"]),
     ("traces", &["--otlp-endpoint", "--trace-ratio"]),
 ];
 
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn what_is_of_an_optional_feature_is_unknown_and_the_error_names_the_feature() {
         for (args, feature) in [
-            (&["push", "a.wasm"][..], "oci"),
+            (&["pull", "oci://r.example/a"][..], "oci"),
             (&["run", "--signatures", "require"], "oci"),
             (&["run", "--signature-key=a"], "oci"),
             (&["run", "--otlp-endpoint", "http://127.0.0.1:4318"], "traces"),

@@ -17,25 +17,6 @@ pub struct OciRepository {
 }
 
 impl OciRepository {
-    /// Parses `oci://REGISTRY/REPOSITORY[:TAG]`; the tag, where there is one.
-    ///
-    /// # Errors
-    /// The reason.
-    pub fn parse_tagged(text: &str) -> Result<(Self, Option<String>), &'static str> {
-        let rest = strip_scheme(text)?;
-        if rest.contains('@') {
-            return Err("it has a digest, which is known once the artifact is pushed");
-        }
-        let (registry, name) = rest.split_once('/').ok_or("it has no repository")?;
-        let (name, tag) = name.split_once(':').map_or((name, None), |(name, tag)| (name, Some(tag)));
-        if tag.is_some_and(|tag| !is_tag(tag)) {
-            return Err(
-                "its tag has other characters than letters, digits, '_', '.' and '-', or more than 128",
-            );
-        }
-        Ok((Self::of(registry, name)?, tag.map(str::to_owned)))
-    }
-
     fn of(registry: &str, name: &str) -> Result<Self, &'static str> {
         let (host, _) = split_port(registry)?;
         Host::parse(host)?;
@@ -56,23 +37,6 @@ impl OciRepository {
     pub fn name(&self) -> &str {
         &self.name
     }
-
-    /// The artifact in it whose manifest has this digest, `sha256:` and 64 lower-case digits.
-    ///
-    /// # Errors
-    /// The reason.
-    pub fn at(self, digest: &str) -> Result<OciReference, &'static str> {
-        if !is_digest(digest) {
-            return Err("its digest is not sha256: and 64 lower-case digits");
-        }
-        Ok(OciReference { repository: self, digest: digest.to_owned() })
-    }
-}
-
-impl fmt::Display for OciRepository {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{SCHEME}{}/{}", self.registry, self.name)
-    }
 }
 
 /// `oci://REGISTRY/REPOSITORY@sha256:…`
@@ -92,7 +56,10 @@ impl OciReference {
         let (name, digest) =
             rest.split_once('@').ok_or("it has no digest; a tag may name another content later")?;
         let (registry, name) = name.split_once('/').ok_or("it has no repository")?;
-        OciRepository::of(registry, name)?.at(digest)
+        if !is_digest(digest) {
+            return Err("its digest is not sha256: and 64 lower-case digits");
+        }
+        Ok(Self { repository: OciRepository::of(registry, name)?, digest: digest.to_owned() })
     }
 
     /// The repository that holds the artifact.
@@ -110,7 +77,8 @@ impl OciReference {
 
 impl fmt::Display for OciReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.repository, self.digest)
+        let OciRepository { registry, name } = &self.repository;
+        write!(f, "{SCHEME}{registry}/{name}@{}", self.digest)
     }
 }
 
@@ -135,14 +103,6 @@ fn is_component(text: &str) -> bool {
     bytes.first().is_some_and(alphanumeric)
         && bytes.last().is_some_and(alphanumeric)
         && bytes.iter().all(|byte| alphanumeric(byte) || matches!(byte, b'.' | b'_' | b'-'))
-}
-
-/// Whether a text is a tag: it begins with a letter, a digit or an underscore.
-fn is_tag(text: &str) -> bool {
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    (1..=128).contains(&text.len())
-        && text.bytes().next().is_some_and(word)
-        && text.bytes().all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
 }
 
 #[cfg(test)]
@@ -180,19 +140,6 @@ mod tests {
             format!("oci://r.example/{}@{digest}", "a".repeat(MAX_REFERENCE)),
         ] {
             assert!(OciReference::parse(&text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_place_to_push_to_may_have_a_tag_and_no_digest() {
-        let parse = |text: &str| {
-            OciRepository::parse_tagged(text).map(|(repository, tag)| (repository.to_string(), tag))
-        };
-        let repository = "oci://r.example:5000/team/web".to_owned();
-        assert_eq!(parse(&repository), Ok((repository.clone(), None)));
-        assert_eq!(parse(&format!("{repository}:v1.2")), Ok((repository.clone(), Some("v1.2".to_owned()))));
-        for tag in [":", ":.v1", ":a/b", ":a:b", &format!("@{}", digest())] {
-            assert!(parse(&format!("{repository}{tag}")).is_err(), "{tag}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! OCI registries: components are pulled from there and pushed there, with their signatures and what else is attached to them.
+//! OCI registries: components are pulled from there, and their signatures are checked.
 //!
 //! ```text
-//!  artifact (manifest by its digest) ─► layer ─► component          SignatureKeys ◄─ bundle ◄─ manifest ◄─ referrers
-//!        │                                │                                                    │
-//!        └────────── Registry: URL, login, token, redirects ─► HostClient of the engine ◄──────┘
+//!  artifact (manifest by its digest) ─► layer ─► component       SignatureKeys ◄─ bundle ◄─ manifest ◄─ referrers
+//!        │                                │                                        │                       │
+//!        └────────── Registry: URL, login, token, redirects ─► HostClient of the engine ◄──────────────────┘
 //! ```
 //!
 //! Invariants:
@@ -13,26 +13,30 @@
 //! - content by a digest has that digest, or is an error; what a tag names is believed only after its signature;
 //! - no error has a login, a token, or the query of a URL.
 //!
-//! Of the distribution API this is what is needed for artifacts by digest, in requests with a body in one piece. Users: the
-//! manager (Plugins of the cluster) and the binary (`push`, `pull`), both with the feature `oci`.
+//! Of the distribution API this is what is needed to read artifacts by digest: all requests are a GET. Users: the manager (Plugins
+//! of the cluster) and the binary (`pull`), both with the feature `oci`.
 
 mod artifact;
 mod challenge;
-mod error;
-mod link;
 mod login;
-mod push;
-mod reference;
 mod referrers;
 mod registry;
 mod signature;
-mod signatures;
+pub use artifact::{Artifact, Descriptor};
+pub use login::{DOCKER_CONFIG_KEY, Login};
+pub use registry::Registry;
+pub use signature::SignatureKeys;
+
+/// Why something could not be pulled. No text has a login or a token.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// The registry could not be asked, or has refused the request.
+    #[error("{0}")]
+    Request(String),
+    /// What the registry or a login has cannot be used, or no key has signed it.
+    #[error("{0}")]
+    Content(String),
+}
+
 #[cfg(test)]
 mod tests;
-
-pub use artifact::{Artifact, Descriptor};
-pub use error::RegistryError;
-pub use login::{DOCKER_CONFIG_KEY, Login};
-pub use push::{ComponentWorld, Document};
-pub use registry::{Registry, RegistryOptions};
-pub use signature::SignatureKeys;

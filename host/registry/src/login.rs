@@ -1,14 +1,12 @@
 //! [`Login`]: user and password of a registry, from the form that `docker login` writes and that Secrets of the type
 //! `kubernetes.io/dockerconfigjson` hold.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use pilothouse_plugin::OciRepository;
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::RegistryError;
 
@@ -28,54 +26,33 @@ impl fmt::Debug for Login {
     }
 }
 
-#[derive(Deserialize)]
-struct DockerConfig {
-    #[serde(default)]
-    auths: BTreeMap<String, DockerLogin>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-struct DockerLogin {
-    auth: Option<String>,
-    username: Option<String>,
-    password: Option<String>,
-    identitytoken: Option<String>,
-}
-
 impl Login {
     /// The login of a repository. Of several, that for the longest part of its name is taken, then that of the registry, which is
     /// named with its port where it has one.
     ///
     /// # Errors
-    /// [`RegistryError::Login`] with reason and remedy. It quotes nothing of the text.
+    /// Reason and remedy. It quotes nothing of the text.
     pub fn of_docker_config(text: &[u8], repository: &OciRepository) -> Result<Self, RegistryError> {
         let registry = repository.registry();
         let refused = |what: &str| {
-            RegistryError::Login(format!(
+            RegistryError::Content(format!(
                 "{what}; make it with `kubectl create secret docker-registry --docker-server={registry}`, or with `docker login` \
                  without a credential store"
             ))
         };
-        let DockerConfig { auths } = serde_json::from_slice(text)
+        let config: Value = serde_json::from_slice(text)
             .map_err(|_| refused("the logins are not JSON of the form of Docker"))?;
-        let logins = auths.iter().filter_map(|(name, login)| Some((precedence(name, repository)?, login)));
-        let login = logins.min_by_key(|(precedence, _)| *precedence).map(|(_, login)| login);
-        match login.ok_or_else(|| refused("there is no login of this registry"))? {
-            DockerLogin { username: Some(user), password: Some(password), .. } => {
-                Ok(Self { text: format!("{user}:{password}") })
-            }
-            DockerLogin { auth: Some(auth), .. } if !auth.is_empty() => {
-                let text = BASE64_STANDARD.decode(auth).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-                let text = text.filter(|text| text.contains(':'));
-                let text = text.ok_or_else(|| refused("the login is not base64 of user:password"))?;
-                Ok(Self { text })
-            }
-            DockerLogin { identitytoken: Some(_), .. } => {
-                Err(refused("the login is an identity token, which is not supported"))
-            }
-            _ => Err(refused("the login has no user and password")),
+        let login = names(repository).iter().find_map(|name| config["auths"].get(name));
+        let login = login.ok_or_else(|| refused("there is no login of this registry"))?;
+        let field = |name| login[name].as_str();
+        if let (Some(user), Some(password)) = (field("username"), field("password")) {
+            return Ok(Self { text: format!("{user}:{password}") });
         }
+        let auth = field("auth").filter(|auth| !auth.is_empty());
+        let auth = auth.ok_or_else(|| refused("the login has no user and password"))?;
+        let text = BASE64_STANDARD.decode(auth).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let text = text.filter(|text| text.contains(':'));
+        Ok(Self { text: text.ok_or_else(|| refused("the login is not base64 of user:password"))? })
     }
 
     /// The value of the header `Authorization`.
@@ -84,30 +61,24 @@ impl Login {
     }
 }
 
-/// The precedence of a login's name for a repository, of which the least is taken; none for a name of other repositories.
-fn precedence<'a>(name: &'a str, repository: &OciRepository) -> Option<(Reverse<usize>, &'a str, bool)> {
+/// The names under which clients write a login that holds for a repository; the one to take comes first.
+fn names(repository: &OciRepository) -> Vec<String> {
+    let name = format!("{}/{}", repository.registry(), repository.name());
+    let ends = name.match_indices('/').map(|(end, _)| end).chain([name.len()]);
+    let mut names: Vec<&str> = ends.map(|end| &name[..end]).collect();
+    names.reverse();
     // Some write the registry as a URL.
-    let url = name.trim_start_matches("https://").trim_start_matches("http://");
-    let (host, path) = url.split_once('/').unwrap_or((url, ""));
-    let path = path.trim_end_matches('/');
-    let is_in_path =
-        || repository.name().strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    let length = match path {
-        "" | "v1" | "v2" => 0,
-        _ if is_in_path() => path.len(),
-        _ => return None,
+    let forms = |name: &str| {
+        let urls = ["", "/", "/v1/", "/v2/"].map(|end| format!("https://{name}{end}"));
+        [name.to_owned()].into_iter().chain(urls).collect::<Vec<_>>()
     };
-    (host == repository.registry()).then_some((Reverse(length), path, name != host))
+    names.into_iter().flat_map(forms).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The repository `team/web` of a registry.
-    fn repository(registry: &str) -> OciRepository {
-        OciRepository::parse_tagged(&format!("oci://{registry}/team/web")).unwrap().0
-    }
+    use crate::tests::repository;
 
     #[test]
     fn a_login_is_found_by_its_registry_in_both_forms() {
@@ -122,7 +93,7 @@ mod tests {
             ("b.example", "no login of this registry; make it with"),
             ("c.example", "not base64 of user:password"),
             ("d.example", "no user and password"),
-            ("e.example", "an identity token"),
+            ("e.example", "no user and password"),
         ] {
             let error = login(registry).unwrap_err().to_string();
             // The remedy has `create secret`.
@@ -149,7 +120,7 @@ mod tests {
         let others = ["r.example/te", "r.example/other", "r.example:5000", "other.example", "zr.example"];
         for first in 0..=names.len() {
             let names = names[first..].iter().chain(&others);
-            let auths: BTreeMap<_, _> = names
+            let auths: std::collections::BTreeMap<_, _> = names
                 .clone()
                 .map(|name| (name, serde_json::json!({"username": name, "password": ""})))
                 .collect();

@@ -1,246 +1,144 @@
-//! [`ReferrerPages`]: the list of the manifests that refer to an artifact. It is that of the referrers API, page by page, or the
-//! index of the fallback tag where a registry has no such API. Called by the search for signatures; [`Registry::lists_referrers`]
-//! by pushes.
+//! [`Registry::verify`]: finds the signatures of an artifact in its repository. They are manifests of the list of the referrers API,
+//! which has pages, or of the index of the tag `sha256-DIGITS` where a registry has no such API.
 //!
-//! Invariants: each page is asked of the registry; a page is bounded, and so are the number of pages, also of those that name one
-//! another, and their size together. Of an entry little more than its digest is kept, and of a few entries alone.
+//! Invariants: pages are bounded in size and number, and so is the number of manifests that are looked at. Whoever may push can put anything into the repository: an entry counts only with a signature. An error does not
+//! end the search; it is the result if no signature is accepted, since what could not be fetched may have been one.
 
-use std::fmt;
-
-use http::header::CONTENT_TYPE;
-use http::{Method, StatusCode};
+use http::header::{CONTENT_TYPE, HeaderMap, LINK};
 use pilothouse_engine::HostResponse;
-use pilothouse_plugin::{ComponentUrl, is_digest};
+use pilothouse_plugin::is_digest;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
-use crate::RegistryError;
-use crate::artifact::{EMPTY, INDEX, check_entries, unreadable};
-use crate::link::next_of;
-use crate::registry::{Call, Registry, parsed, whole};
-use crate::signatures::{BUNDLE, MOST};
+use crate::artifact::{list_or_null, parsed};
+use crate::registry::{Registry, whole};
+use crate::{RegistryError, SignatureKeys};
 
+/// Attached manifests that are looked at.
+const MOST: usize = 32;
 /// Maximum number of pages. Registries list some hundred manifests on each.
 const MOST_PAGES: usize = 32;
 /// Maximum size in bytes of a page. Some registries list all on one.
 const MAX_PAGE: usize = 1 << 20;
-/// Size in bytes of the pages after which no further one is read.
-const MAX_LIST: usize = 8 << 20;
+/// Maximum size in bytes of a bundle: with its proofs it has some kilobytes.
+const MAX_BUNDLE: u64 = 256 << 10;
+/// Types of bundles, of each version.
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
+/// Type of a configuration that says nothing, which some clients write as that of the artifact.
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 /// What errors call the list.
 const LIST: &str = "the list of what refers to the artifact";
 
-/// An entry of a list that is looked at.
-#[derive(Debug)]
-pub(crate) struct Referrer {
-    /// The least first.
-    rank: u8,
-    pub(crate) digest: String,
-    pub(crate) size: u64,
-}
+/// Digests of manifests that may have a bundle; those whose entry does not say what they are (`true`) come last.
+type Referrers = Vec<(bool, String)>;
 
-/// What is kept of a list, or of a page: the entries with the type of a bundle before others, [`MOST`] of them.
-#[derive(Debug, Default)]
-pub(crate) struct Referrers {
-    pub(crate) kept: Vec<Referrer>,
-    /// There are entries that are not kept.
-    pub(crate) is_cut: bool,
-    /// The number of entries of a page.
-    entries: usize,
-}
-
-impl Referrers {
-    fn parse(page: &[u8]) -> Result<Self, RegistryError> {
-        #[derive(Deserialize)]
-        struct Index {
-            #[serde(default)]
-            manifests: Referrers,
-        }
-        let index: Index = serde_json::from_slice(page).map_err(|error| unreadable(LIST, &error))?;
-        Ok(index.manifests)
+/// Adds the manifests of a page, and keeps [`MOST`] and one more.
+fn add(referrers: &mut Referrers, page: &[u8]) -> Result<(), RegistryError> {
+    #[derive(Deserialize)]
+    struct Index {
+        #[serde(default, deserialize_with = "list_or_null")]
+        manifests: Vec<Entry>,
     }
-
-    fn add(&mut self, referrer: Referrer) {
-        let place = self.kept.partition_point(|kept| kept.rank <= referrer.rank);
-        if place < MOST {
-            self.kept.insert(place, referrer);
-        }
-        self.is_cut |= place == MOST || self.kept.len() > MOST;
-        self.kept.truncate(MOST);
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Entry {
+        digest: String,
+        artifact_type: Option<String>,
     }
-
-    /// Adds what is kept of another page.
-    pub(crate) fn extend(&mut self, page: Self) {
-        self.is_cut |= page.is_cut;
-        for referrer in page.kept {
-            self.add(referrer);
+    for Entry { digest, artifact_type } in parsed::<Index>(LIST, page)?.manifests {
+        let is_untyped = matches!(artifact_type.as_deref(), None | Some("" | EMPTY));
+        // Nothing is fetched by a digest that cannot be checked.
+        if is_digest(&digest) && (is_untyped || artifact_type.is_some_and(|kind| kind.starts_with(BUNDLE))) {
+            referrers.push((is_untyped, digest));
         }
     }
-}
-
-impl<'de> Deserialize<'de> for Referrers {
-    fn deserialize<D: Deserializer<'de>>(list: D) -> Result<Self, D::Error> {
-        list.deserialize_any(Entries)
-    }
-}
-
-/// Reads the entries one by one: a page may have tens of thousands.
-struct Entries;
-
-impl<'de> Visitor<'de> for Entries {
-    type Value = Referrers;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of manifests")
-    }
-
-    /// An empty list, as programs in Go may write it.
-    fn visit_unit<E: Error>(self) -> Result<Referrers, E> {
-        Ok(Referrers::default())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Referrers, A::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Entry {
-            digest: String,
-            size: u64,
-            artifact_type: Option<String>,
-        }
-        let mut referrers = Referrers::default();
-        while let Some(Entry { digest, size, artifact_type }) = list.next_element()? {
-            referrers.entries += 1;
-            // Nothing is fetched by a digest that cannot be checked.
-            if !is_digest(&digest) {
-                referrers.is_cut = true;
-                continue;
-            }
-            // Other documents may be many. Some registries leave the type out, and some clients write that of the configuration.
-            let rank = match artifact_type.as_deref() {
-                Some(kind) if kind.starts_with(BUNDLE) => 0,
-                None | Some("" | EMPTY) => 1,
-                Some(_) => 2,
-            };
-            referrers.add(Referrer { rank, digest, size });
-        }
-        Ok(referrers)
-    }
-}
-
-/// The pages that are not read yet.
-pub(crate) struct ReferrerPages<'a> {
-    digest: &'a str,
-    /// How many were read.
-    read: usize,
-    /// Their size in bytes.
-    bytes: usize,
-    /// The next page, or why it cannot be read; none after the last one.
-    next: Option<Result<ComponentUrl, RegistryError>>,
-}
-
-impl<'a> ReferrerPages<'a> {
-    /// The pages about the manifest with this digest.
-    pub(crate) fn of(registry: &Registry, digest: &'a str) -> Self {
-        Self { digest, read: 0, bytes: 0, next: Some(registry.referrers_url(digest)) }
-    }
-
-    /// What is kept of the next page; none after the last page. Another page may follow an error.
-    pub(crate) async fn next(&mut self, registry: &mut Registry) -> Option<Result<Referrers, RegistryError>> {
-        let url = self.next.take()?;
-        Some(self.page(registry, url).await)
-    }
-
-    async fn page(
-        &mut self,
-        registry: &mut Registry,
-        url: Result<ComponentUrl, RegistryError>,
-    ) -> Result<Referrers, RegistryError> {
-        let url = url?;
-        if self.read == MOST_PAGES || self.bytes >= MAX_LIST {
-            return Err(RegistryError::Content(format!(
-                "{LIST} has more than {MOST_PAGES} pages, each of which names the next one, or more than {MAX_LIST} bytes; remove \
-                 what is not needed from the registry"
-            )));
-        }
-        self.read += 1;
-        let (url, response) = registry.answer(&list_call(url)).await?;
-        if self.read == 1 && lacks_list(&response) {
-            let Some(index) = registry.tagged(&tag_of(self.digest)).await? else {
-                return Ok(Referrers::default());
-            };
-            let referrers = parsed(index, Referrers::parse).await?;
-            check_entries("manifests", referrers.entries)?;
-            return Ok(referrers);
-        }
-        let response = registry.succeeded(response, LIST)?;
-        let target = next_of(response.headers()).transpose();
-        self.next = target.map(|target| next_page(registry, &url, target));
-        let page = whole(response, MAX_PAGE, LIST).await;
-        self.bytes += page.as_ref().map_or(MAX_PAGE, Vec::len);
-        parsed(page?, Referrers::parse).await
-    }
+    referrers.sort_by_key(|(is_untyped, _)| *is_untyped);
+    referrers.truncate(MOST + 1);
+    Ok(())
 }
 
 impl Registry {
-    /// Whether the registry lists by itself what refers to a manifest: it then answers for each manifest of a repository, if only
-    /// with an empty list.
-    pub(crate) async fn lists_referrers(&mut self, digest: &str) -> Result<bool, RegistryError> {
-        let (_, response) = self.answer(&list_call(self.referrers_url(digest)?)).await?;
-        if lacks_list(&response) {
-            return Ok(false);
+    /// Checks that one of these keys has signed the artifact whose manifest has this digest. Fetch the artifact before: without it
+    /// a repository that does not exist is one without signatures.
+    ///
+    /// # Errors
+    /// When none has, or the signatures could not be fetched.
+    pub async fn verify(&mut self, digest: &str, keys: &SignatureKeys) -> Result<(), RegistryError> {
+        let mut referrers = Referrers::new();
+        let mut failed = self.list(digest, &mut referrers).await.err();
+        let mut found = 0;
+        for (_, manifest) in referrers.iter().take(MOST) {
+            match self.bundle(manifest).await {
+                Ok(Some(bundle)) if keys.accept_bundle(&bundle, digest) => return Ok(()),
+                Ok(bundle) => found += usize::from(bundle.is_some()),
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
-        self.succeeded(response, LIST).map(|_| true)
+        let reason = match found {
+            0 => "the artifact has no signature; sign it with `cosign sign --key cosign.key`".to_owned(),
+            _ => format!(
+                "none of {found} signatures of the artifact is one of its digest by a key of --signature-key"
+            ),
+        };
+        let more = "; more is attached to it than is looked at: remove what is not needed from the registry";
+        let more = if referrers.len() > MOST { more } else { "" };
+        Err(failed.unwrap_or_else(|| RegistryError::Content(reason + more)))
     }
 
-    fn referrers_url(&self, digest: &str) -> Result<ComponentUrl, RegistryError> {
-        self.url(&format!("referrers/{digest}"))
+    /// The bundle of an attached manifest, where it has one: cosign writes one into each.
+    async fn bundle(&mut self, manifest: &str) -> Result<Option<Vec<u8>>, RegistryError> {
+        let artifact = self.artifact(manifest).await?;
+        let layer = artifact.layers.iter().find(|layer| layer.media_type.starts_with(BUNDLE));
+        let Some(layer) = layer else { return Ok(None) };
+        if layer.size > MAX_BUNDLE {
+            let reason = format!("a bundle has {} bytes; it may have {MAX_BUNDLE}", layer.size);
+            return Err(RegistryError::Content(reason));
+        }
+        self.layer_content(layer).await.map(Some)
     }
-}
 
-fn list_call(url: ComponentUrl) -> Call {
-    Call::new(Method::GET, url).accept(INDEX).stays()
+    /// Reads the list of what refers to a manifest, until its end or an error.
+    async fn list(&mut self, digest: &str, referrers: &mut Referrers) -> Result<(), RegistryError> {
+        let mut url = self.url(&format!("referrers/{digest}"))?;
+        for page in 0..MOST_PAGES {
+            let response = self.ask(&url).await?;
+            if page == 0 && lacks_list(&response) {
+                let index = self.tagged(&digest.replace(':', "-")).await?;
+                return index.map_or(Ok(()), |index| add(referrers, &index));
+            }
+            let response = self.succeeded(response, LIST)?;
+            let next = next_of(response.headers());
+            add(referrers, &whole(response, MAX_PAGE, LIST).await?)?;
+            let Some(next) = next? else { return Ok(()) };
+            url = self.resolve(&url, &next)?;
+        }
+        Err(RegistryError::Content(format!(
+            "{LIST} has more than {MOST_PAGES} pages, each of which names the next one; remove what is not needed from the registry"
+        )))
+    }
 }
 
 /// Whether the answer is that of a registry without the referrers API. Some lead to a page for people, as `ghcr.io` does, or send
 /// one.
 fn lacks_list(response: &HostResponse) -> bool {
-    let status = response.status();
-    let kind = response.headers().get(CONTENT_TYPE);
+    let (status, kind) = (response.status(), response.headers().get(CONTENT_TYPE));
     let is_for_people = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
-    let is_unknown = matches!(
-        status,
-        StatusCode::NOT_FOUND
-            | StatusCode::BAD_REQUEST
-            | StatusCode::METHOD_NOT_ALLOWED
-            | StatusCode::NOT_ACCEPTABLE
-            | StatusCode::NOT_IMPLEMENTED
-    );
-    is_unknown || status.is_redirection() || (status.is_success() && is_for_people)
+    matches!(status.as_u16(), 400 | 404 | 405 | 406 | 501)
+        || status.is_redirection()
+        || (status.is_success() && is_for_people)
 }
 
-/// The page that a link of another page leads to.
-fn next_page(
-    registry: &Registry,
-    page: &ComponentUrl,
-    target: Result<String, &'static str>,
-) -> Result<ComponentUrl, RegistryError> {
-    let target = target.map_err(|reason| {
+/// The target of the header `Link` (RFC 8288), which names the next page. What is written in another way than registries do is an
+/// error: as the end of the list it would hide a signature.
+pub(crate) fn next_of(headers: &HeaderMap) -> Result<Option<String>, RegistryError> {
+    let Some(link) = headers.get(LINK) else { return Ok(None) };
+    let next = || {
+        let (target, relation) = link.to_str().ok()?.strip_prefix('<')?.split_once('>')?;
+        let relation = relation.trim_start_matches([';', ' ']).strip_prefix("rel=")?.trim_matches('"');
+        relation.eq_ignore_ascii_case("next").then(|| target.to_owned())
+    };
+    next().map(Some).ok_or_else(|| {
         RegistryError::Content(format!(
-            "{LIST} may have a next page, and the header Link that would name it cannot be read: {reason}; have the registry \
-             corrected"
+            "{LIST} may have a next page, and the header Link that would name it cannot be read; have the registry corrected"
         ))
-    })?;
-    let next = registry.resolve(page, &target)?;
-    if !registry.is_own(&next) {
-        return Err(RegistryError::Content(format!(
-            "{LIST} has its next page on {}, which is another server than the registry; name the registry as its links \
-             name it, or have its links corrected",
-            next.authority()
-        )));
-    }
-    Ok(next)
-}
-
-/// The fallback tag of a digest, for registries without the referrers API.
-pub(crate) fn tag_of(digest: &str) -> String {
-    digest.replace(':', "-")
+    })
 }

@@ -1,41 +1,22 @@
 //! [`Registry`]: requests to one repository of a registry, with a login where the registry asks for one.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE};
-use http::{Method, Request, StatusCode, Uri};
+use http::header::{ACCEPT, AUTHORIZATION, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use http::{Request, StatusCode, Uri};
 use pilothouse_engine::{HostClient, HostResponse};
 use pilothouse_plugin::{ComponentHosts, ComponentUrl, OciRepository};
-use tokio::runtime::Handle;
+use url::Url;
 
 use crate::challenge::{Challenge, token};
-use crate::reference::resolved;
 use crate::{Login, RegistryError};
 
+/// What the registry may send for a manifest; storage and servers of tokens do not look at it.
+const TYPES: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json, \
+                     application/vnd.oci.image.index.v1+json, */*";
 /// Maximum number of redirects of a request. A registry redirects to its storage, which may redirect again.
 const MOST_REDIRECTS: usize = 3;
 /// Maximum size in bytes of the answer with a token.
 const MAX_TOKEN: usize = 64 << 10;
-
-/// How a repository is reached.
-#[derive(Debug)]
-pub struct RegistryOptions {
-    /// The repository.
-    pub repository: OciRepository,
-    /// The hosts that may be asked: the registry, its server of tokens, and those of its storage.
-    pub hosts: ComponentHosts,
-    /// A login, for a registry that asks for one.
-    pub login: Option<Login>,
-    /// What messages say about where a login is named.
-    pub login_from: &'static str,
-    /// The User-Agent of the requests.
-    pub user_agent: String,
-    /// The time of all requests together, from now on.
-    pub time: Duration,
-    /// The runtime of the connections.
-    pub runtime: Handle,
-}
 
 /// One repository of a registry.
 #[derive(Debug)]
@@ -44,45 +25,12 @@ pub struct Registry {
     repository: OciRepository,
     /// Scheme, host and port of the registry.
     base: ComponentUrl,
+    /// The hosts that may be asked: the registry, its server of tokens, and those of its storage.
     hosts: ComponentHosts,
     login: Option<Login>,
     login_from: &'static str,
     /// What the registry asked for last. It goes to no other host.
     authorization: Option<HeaderValue>,
-}
-
-/// One request.
-#[derive(Debug)]
-pub(crate) struct Call {
-    method: Method,
-    url: ComponentUrl,
-    headers: HeaderMap,
-    body: Bytes,
-    /// Whether a redirect to another server is the answer.
-    stays: bool,
-}
-
-impl Call {
-    pub(crate) fn new(method: Method, url: ComponentUrl) -> Self {
-        Self { method, url, headers: HeaderMap::new(), body: Bytes::new(), stays: false }
-    }
-
-    pub(crate) fn accept(mut self, types: &'static str) -> Self {
-        self.headers.insert(ACCEPT, HeaderValue::from_static(types));
-        self
-    }
-
-    pub(crate) fn body(mut self, content_type: &'static str, body: Bytes) -> Self {
-        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        self.body = body;
-        self
-    }
-
-    /// Follows no redirect to another server than the registry: it is the answer.
-    pub(crate) fn stays(mut self) -> Self {
-        self.stays = true;
-        self
-    }
 }
 
 impl Registry {
@@ -95,17 +43,21 @@ impl Registry {
         let registry = repository.registry();
         let bases = ["https", "http"].map(|scheme| parse(&format!("{scheme}://{registry}")));
         let base = bases.into_iter().flatten().find(|base| hosts.of(base).is_some());
-        base.ok_or_else(|| RegistryError::NotAllowed(registry.to_owned()))
+        base.ok_or_else(|| not_allowed(registry))
     }
 
-    /// A repository; nothing is sent yet.
+    /// A repository, of which these hosts are asked by this client; nothing is sent yet. Messages say where a login is named.
     ///
     /// # Errors
     /// When the hosts do not have the registry.
-    pub fn new(options: RegistryOptions) -> Result<Self, RegistryError> {
-        let RegistryOptions { repository, hosts, login, login_from, user_agent, time, runtime } = options;
+    pub fn new(
+        client: HostClient,
+        repository: OciRepository,
+        hosts: ComponentHosts,
+        login: Option<Login>,
+        login_from: &'static str,
+    ) -> Result<Self, RegistryError> {
         let base = Self::base(&repository, &hosts)?;
-        let client = HostClient::new(user_agent, time, runtime);
         Ok(Self { client, repository, base, hosts, login, login_from, authorization: None })
     }
 
@@ -114,18 +66,14 @@ impl Registry {
         parse(&format!("{}/v2/{}/{path}", self.base, self.repository.name()))
     }
 
-    /// Whether a URL is one of the registry itself, which may have the login.
-    pub(crate) fn is_own(&self, url: &ComponentUrl) -> bool {
-        url.has_origin_of(&self.base)
-    }
-
     /// Where a URL of a response of `from` leads, which may be relative to `from`.
     pub(crate) fn resolve(
         &self,
         from: &ComponentUrl,
         reference: &str,
     ) -> Result<ComponentUrl, RegistryError> {
-        let url = parse(&resolved(from, reference))?;
+        let url = Url::parse(&from.to_string()).and_then(|from| from.join(reference));
+        let url = parse(url.map_err(|error| unusable(&error.to_string()))?.as_str())?;
         if self.base.is_https() && !url.is_https() {
             let host = url.authority();
             return Err(RegistryError::Content(format!(
@@ -135,82 +83,69 @@ impl Registry {
         Ok(url)
     }
 
-    /// Sends a request, once more with a login if the registry asks for one. Redirects of a GET are followed, without the login.
-    pub(crate) async fn send(&mut self, call: &Call) -> Result<HostResponse, RegistryError> {
-        self.answer(call).await.map(|(_, response)| response)
-    }
-
-    /// Does as [`send`](Self::send); also the URL that answered.
-    pub(crate) async fn answer(
-        &mut self,
-        call: &Call,
-    ) -> Result<(ComponentUrl, HostResponse), RegistryError> {
-        let (mut url, mut redirects, mut is_login_tried) = (call.url.clone(), 0, false);
-        loop {
-            let is_registry = self.is_own(&url);
-            let authorization = self.authorization.as_ref().filter(|_| is_registry);
-            let response = self.exchange(call, &url, authorization).await?;
-            let status = response.status();
-            if status == StatusCode::UNAUTHORIZED && is_registry && !is_login_tried {
-                is_login_tried = true;
-                let values = response.headers().get_all(WWW_AUTHENTICATE).iter();
-                let values = values.filter_map(|value| value.to_str().ok());
-                let challenge = Challenge::of(values, self.login.is_some());
-                drop(response);
-                self.authorization = Some(self.authorize(challenge).await?);
-                continue;
-            }
+    /// The response for something in the repository. Redirects are followed, without the login.
+    pub(crate) async fn get(&mut self, path: &str) -> Result<HostResponse, RegistryError> {
+        let mut url = self.url(path)?;
+        for _ in 0..=MOST_REDIRECTS {
+            let response = self.ask(&url).await?;
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-            let location = location.filter(|_| status.is_redirection() && call.method == Method::GET);
-            let Some(location) = location else { return Ok((url, response)) };
-            let next = self.resolve(&url, location)?;
-            if call.stays && !self.is_own(&next) {
-                return Ok((url, response));
-            }
-            if redirects == MOST_REDIRECTS {
-                let reason = format!("the registry redirects a request more than {MOST_REDIRECTS} times");
-                return Err(RegistryError::Content(reason));
-            }
-            (url, redirects) = (next, redirects + 1);
+            let Some(location) = location.filter(|_| response.status().is_redirection()) else {
+                return Ok(response);
+            };
+            url = self.resolve(&url, location)?;
         }
+        let reason = format!("the registry redirects a request more than {MOST_REDIRECTS} times");
+        Err(RegistryError::Content(reason))
     }
 
-    /// Sends a request to one host, which has to be one of the list. No redirect is followed.
+    /// The response of a URL. The registry itself is asked once more, with a login, if it asks for one. A redirect is the response.
+    pub(crate) async fn ask(&mut self, url: &ComponentUrl) -> Result<HostResponse, RegistryError> {
+        if !url.has_origin_of(&self.base) {
+            return self.exchange(url, None).await;
+        }
+        let response = self.exchange(url, self.authorization.as_ref()).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        let values = response.headers().get_all(WWW_AUTHENTICATE).iter();
+        let challenge = Challenge::of(values.filter_map(|value| value.to_str().ok()), self.login.is_some());
+        drop(response);
+        self.authorization = Some(self.authorize(challenge).await?);
+        self.exchange(url, self.authorization.as_ref()).await
+    }
+
+    /// Sends a request to one host, which has to be one of the list.
     async fn exchange(
         &self,
-        call: &Call,
         url: &ComponentUrl,
         authorization: Option<&HeaderValue>,
     ) -> Result<HostResponse, RegistryError> {
-        let host = url.authority().to_owned();
-        let Some(hosts) = self.hosts.of(url) else { return Err(RegistryError::NotAllowed(host)) };
-        let mut request = Request::new(call.body.clone());
-        *request.method_mut() = call.method.clone();
-        request.headers_mut().clone_from(&call.headers);
+        let host = url.authority();
+        let hosts = self.hosts.of(url).ok_or_else(|| not_allowed(host))?;
+        let failed = |reason: String| RegistryError::Request(format!("{host}: {reason}"));
+        let mut request = Request::new(Bytes::new());
+        // The text of the URL is not part of the reason.
+        *request.uri_mut() =
+            url.to_string().parse::<Uri>().map_err(|error| failed(format!("it is no URL: {error}")))?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(TYPES));
         if let Some(authorization) = authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }
-        match url.to_string().parse::<Uri>() {
-            Ok(uri) => *request.uri_mut() = uri,
-            // The text of the URL is not part of the reason.
-            Err(error) => {
-                return Err(RegistryError::Exchange { host, reason: format!("it is no URL: {error}") });
-            }
-        }
-        let sent = self.client.send(request, hosts.clone()).await;
-        sent.map_err(|reason| RegistryError::Exchange { host, reason })
+        self.client.send(request, hosts.clone()).await.map_err(failed)
     }
 
     /// The header that the registry asks for.
     async fn authorize(&self, challenge: Option<Challenge>) -> Result<HeaderValue, RegistryError> {
         let login = self.login.as_ref().map(Login::basic);
         match challenge {
-            Some(Challenge::Basic) => credential(&login.ok_or(RegistryError::NoLogin(self.login_from))?),
-            Some(Challenge::Bearer { realm, parameters }) => {
-                let url = self.resolve(&self.base, &Challenge::token_url(&realm, &parameters))?;
+            Some(Challenge::Basic) => credential(&login.ok_or_else(|| {
+                let from = self.login_from;
+                RegistryError::Request(format!("the registry asks for a login; name one in {from}"))
+            })?),
+            Some(Challenge::Bearer { url }) => {
+                let url = self.resolve(&self.base, &url)?;
                 let login = login.as_deref().map(credential).transpose()?;
-                let call = Call::new(Method::GET, url.clone());
-                let response = self.exchange(&call, &url, login.as_ref()).await?;
+                let response = self.exchange(&url, login.as_ref()).await?;
                 let answer = whole(self.succeeded(response, "a token")?, MAX_TOKEN, "a token").await?;
                 credential(&format!("Bearer {}", token(&answer)?))
             }
@@ -227,22 +162,33 @@ impl Registry {
         response: HostResponse,
         what: &str,
     ) -> Result<HostResponse, RegistryError> {
-        let (what, login_from) = (what.to_owned(), self.login_from);
-        match response.status() {
-            status if status.is_success() => Ok(response),
-            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                Err(RegistryError::Refused { what, status, login_from })
-            }
-            status => Err(RegistryError::Status { what, status }),
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
         }
+        Err(RegistryError::Request(match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => format!(
+                "the registry refuses {what} ({status}); name a login that may have it in {}",
+                self.login_from
+            ),
+            _ => format!("the registry answered {status} for {what}"),
+        }))
     }
 }
 
-/// A URL that a registry has named. Its text is not part of the error, since it may be a permission.
+fn not_allowed(host: &str) -> RegistryError {
+    RegistryError::Request(format!(
+        "{host} is not among the hosts that may be asked; the operator can add it to --component-hosts"
+    ))
+}
+
+/// The error of a URL that a registry has named. Its text is not part of it, since it may be a permission.
+fn unusable(reason: &str) -> RegistryError {
+    RegistryError::Content(format!("the registry named a URL that cannot be used: {reason}"))
+}
+
 fn parse(text: &str) -> Result<ComponentUrl, RegistryError> {
-    let refused =
-        |reason| RegistryError::Content(format!("the registry named a URL that cannot be used: {reason}"));
-    ComponentUrl::parse_location(text).map_err(refused)
+    ComponentUrl::parse_location(text).map_err(unusable)
 }
 
 /// A header with a credential, which logs do not show.
@@ -265,17 +211,6 @@ pub(crate) async fn whole(response: HostResponse, most: usize, what: &str) -> Re
         Ok(())
     };
     let read = response.read(take).await;
-    read.map_err(|reason| RegistryError::Body { what: what.to_owned(), reason })?;
+    read.map_err(|reason| RegistryError::Request(format!("{what}: {reason}")))?;
     Ok(content)
-}
-
-/// What a text of a registry says. A long one is read in milliseconds, on a thread for blocking work.
-pub(crate) async fn parsed<T: Send + 'static>(
-    text: Vec<u8>,
-    parse: fn(&[u8]) -> Result<T, RegistryError>,
-) -> Result<T, RegistryError> {
-    let parsed = tokio::task::spawn_blocking(move || parse(&text)).await;
-    parsed.map_err(|error| {
-        RegistryError::Content(format!("an answer of the registry could not be read: {error}; try again"))
-    })?
 }

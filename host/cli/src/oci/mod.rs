@@ -1,8 +1,6 @@
-//! Components in OCI registries: `pilothouse push` and `pull`, and the flags of `run` for signatures. Only with the Cargo feature
-//! `oci`.
+//! Components in OCI registries: `pilothouse pull`, and the flags of `run` for signatures. Only with the Cargo feature `oci`.
 
 pub(crate) mod pull;
-pub(crate) mod push;
 pub(crate) mod signatures;
 
 use std::fs;
@@ -11,8 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use pilothouse_engine::HostClient;
 use pilothouse_plugin::{ComponentHost, ComponentHosts, ComponentUrl, OciRepository};
-use pilothouse_registry::{Login, Registry, RegistryOptions};
+use pilothouse_registry::{Login, Registry};
 use tokio::runtime::Handle;
 
 /// The time of all requests of a command: 16 MiB at half a megabit a second.
@@ -42,15 +41,9 @@ impl RegistryArgs {
             }
         };
         let hosts = with_registry(self.component_hosts, name)?;
-        Ok(Registry::new(RegistryOptions {
-            repository,
-            hosts,
-            login,
-            login_from: "--docker-config",
-            user_agent: format!("pilothouse/{}", env!("CARGO_PKG_VERSION")),
-            time: TIME,
-            runtime: Handle::current(),
-        })?)
+        let user_agent = format!("pilothouse/{}", env!("CARGO_PKG_VERSION"));
+        let client = HostClient::new(user_agent, TIME, Handle::current());
+        Ok(Registry::new(client, repository, hosts, login, "--docker-config")?)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::output::{print, size};
 use crate::put::put;
 
 const EXAMPLES: &str = "Examples:
-  # A component into a plugin directory, by what `pilothouse push` has printed: oci://REGISTRY/REPOSITORY@sha256:DIGITS
+  # A component into a plugin directory, as oci://REGISTRY/REPOSITORY@sha256:DIGITS
   pilothouse pull $ARTIFACT --out plugins/web.wasm
 
   # One that a key has signed
@@ -42,7 +42,7 @@ impl Pull {
     async fn pull(self) -> Result<()> {
         let Self { reference, out, signature_key, registry } = self;
         let reference = OciReference::parse(&reference).map_err(|reason| {
-            anyhow!("{reference:?}: {reason}; name the artifact as `pilothouse push` prints it")
+            anyhow!("{reference:?}: {reason}; name the artifact as oci://REGISTRY/REPOSITORY@sha256:DIGITS")
         })?;
         let keys = read_keys(&signature_key)?;
         let mut registry = registry.registry(reference.repository().clone())?;
@@ -51,7 +51,7 @@ impl Pull {
         if !signature_key.is_empty() {
             registry.verify(reference.digest(), &keys).await.with_context(of_artifact)?;
         }
-        let layer = artifact.component().with_context(of_artifact)?;
+        let layer = artifact.component(None).with_context(of_artifact)?;
         let component = registry.layer_content(layer).await.with_context(of_artifact)?;
         put(&out, &component)?;
         print(&format!("{}: {}, {}\n", out.display(), size(layer.size), layer.digest))

@@ -175,7 +175,7 @@ fn check_oci(
 ) -> Result<OciComponent, ManifestError> {
     let reference = OciReference::parse(&oci.value).map_err(|reason| {
         let remedy =
-            "write it as oci://registry.example.com/team/exporter@sha256:…, as `pilothouse push` prints it";
+            "write it as oci://registry.example.com/team/exporter@sha256:…, with the digest that the push has printed";
         refused(oci, "spec.source.oci", format!("{:?}: {reason}", oci.value), remedy)
     })?;
     if let Some(name) = pull_secret.as_ref().filter(|name| !is_dns_subdomain(&name.value)) {

@@ -3,9 +3,7 @@
 use pilothouse_engine::HostClient;
 use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{ObjectEntry, OciComponent, printable};
-use pilothouse_registry::{
-    DOCKER_CONFIG_KEY, Login, Registry, RegistryError, RegistryOptions, SignatureKeys,
-};
+use pilothouse_registry::{DOCKER_CONFIG_KEY, Login, Registry, RegistryError, SignatureKeys};
 
 use super::{ComponentFetcher, Holder};
 use crate::imports::http_client::user_agent;
@@ -25,8 +23,7 @@ impl SignaturePolicy {
     pub(super) fn check_other(&self, plugin: &str) -> Result<(), String> {
         self.unsigned(
             plugin,
-            "only artifacts of OCI registries have signatures; push it with `pilothouse push`, sign it with cosign, and name it in \
-             spec.source.oci",
+            "only artifacts of OCI registries have signatures; push it as an artifact, sign it with cosign, and name it in spec.source.oci",
         )
     }
 
@@ -68,16 +65,11 @@ impl ComponentFetcher {
                 Some(login.map_err(|error| of_secret(error.to_string()))?)
             }
         };
-        let options = RegistryOptions {
-            repository: repository.clone(),
-            hosts: self.hosts.clone(),
-            login,
-            login_from: "spec.source.pullSecret",
-            user_agent: user_agent(&files.manifest),
-            time: HostClient::COMPONENT_TIME,
-            runtime: self.work.clone(),
-        };
-        let mut registry = Registry::new(options).map_err(|error| error.to_string())?;
+        let client =
+            HostClient::new(user_agent(&files.manifest), HostClient::COMPONENT_TIME, self.work.clone());
+        let registry =
+            Registry::new(client, repository.clone(), self.hosts.clone(), login, "spec.source.pullSecret");
+        let mut registry = registry.map_err(|error| error.to_string())?;
         let explained = |error: RegistryError| match error {
             // The digest of the artifact is right: it is that of the component which is not.
             RegistryError::Content(reason) => {
@@ -87,7 +79,7 @@ impl ComponentFetcher {
         };
         // Before the signatures, which an artifact that does not exist lacks as well.
         let artifact = registry.artifact(digest).await.map_err(explained)?;
-        let layer = artifact.layer(&files.digest).map_err(explained)?;
+        let layer = artifact.component(Some(&files.digest)).map_err(explained)?;
         if let Some(policy) = &self.signatures
             && let Err(error) = registry.verify(digest, &policy.keys).await
         {
@@ -143,7 +135,10 @@ mod tests {
     #[test]
     fn a_component_without_signature_is_refused_or_runs_as_the_policy_says() {
         let error = policy(true).check_other("shop/web").unwrap_err();
-        assert!(error.contains("--signatures=require") && error.contains("`pilothouse push`"), "{error}");
+        assert!(
+            error.contains("--signatures=require") && error.contains("push it as an artifact"),
+            "{error}"
+        );
         assert_eq!(policy(false).check_other("shop/web"), Ok(()));
         let error = policy(true).unsigned("shop/web", "no\nforged").unwrap_err();
         assert!(error.ends_with(": no\\nforged"), "{error}");
