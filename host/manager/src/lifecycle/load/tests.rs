@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_engine::FaultKind;
-use pilothouse_plugin::{KeySharing, World};
+use pilothouse_plugin::World;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
