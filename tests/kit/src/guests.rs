@@ -38,7 +38,7 @@ pub fn wasm(name: &str) -> anyhow::Result<PathBuf> {
 /// that version in their names.
 ///
 /// # Panics
-/// When a name has no version, or one of another length.
+/// When a name has a version of another length.
 #[must_use]
 pub fn of_contract(mut wasm: Vec<u8>, version: &str) -> Vec<u8> {
     const PACKAGE: &[u8] = b"pilothouse:controller/";
@@ -52,10 +52,9 @@ pub fn of_contract(mut wasm: Vec<u8>, version: &str) -> Vec<u8> {
             continue;
         }
         let number = begin + 1..begin + 1 + version.len();
-        assert!(
-            !wasm[number.end].is_ascii_digit() && wasm[number.end] != b'.',
-            "a version of another length"
-        );
+        let is_of_number = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+        let found = wasm[begin + 1..].iter().take_while(|byte| is_of_number(byte)).count();
+        assert_eq!(found, version.len(), "a version of another length");
         wasm[number].copy_from_slice(version.as_bytes());
     }
     wasm
