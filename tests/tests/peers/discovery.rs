@@ -5,9 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use pilothouse_client::{
-    CachedDiscovery, Client, ClientOptions, DiscoveryClient, GroupVersion, MappingError, RestMapper,
-};
+use pilothouse_client::{CachedDiscovery, DiscoveryClient, GroupVersion, MappingError, RestMapper};
 use pilothouse_devserver::{Fault, FaultRule};
 use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::{Options, Server};
