@@ -43,7 +43,6 @@ struct Skeleton {
 }
 
 /// An object that is sent, as a new one or to take the place of another.
-#[derive(Clone)]
 struct Sent {
     path: String,
     is_update: bool,
@@ -105,46 +104,52 @@ async fn answers(side: &Side, skeletons: &[Skeleton], sent: &[Sent]) -> Result<V
     let [broken, other] = GROUPS.map(|group| format!("/apis/{group}/v1/namespaces/default/kites"));
     let of_other = definition.to_string().replace(GROUPS[0], GROUPS[1]);
     side.define(&serde_json::from_str(&of_other)?, &other).await?;
-    let (created, updated): (Vec<Sent>, Vec<Sent>) = sent.iter().cloned().partition(|sent| !sent.is_update);
-    let mut answers = ask(side, created).await?;
+    let (created, updated) = sent.split_at(sent.partition_point(|sent| !sent.is_update));
     let mut versions = BTreeMap::new();
+    let mut answers = ask(side, created, &versions).await?;
     for Skeleton { path, object } in skeletons {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let one = one(path, object);
         if path == DEFINITIONS {
             side.define(object, &broken).await?;
         } else {
             side.make(path, object).await?;
         }
         // That of a definition has changed until it is served.
-        let version = side.get(&format!("{path}/{name}")).await?.version().to_owned();
-        versions.insert((path, object["metadata"]["name"].to_string()), version);
+        let version = side.get(&one).await?.version().to_owned();
+        versions.insert(one, version);
     }
-    let updated = updated.into_iter().map(|mut sent| {
-        let name = &sent.object["metadata"]["name"];
-        let version = versions.get(&(&sent.path, name.to_string())).cloned().unwrap_or_default();
-        sent.path = format!("{}/{}", sent.path, name.as_str().unwrap_or_default());
-        sent.object["metadata"]["resourceVersion"] = version.into();
-        sent
-    });
-    answers.extend(ask(side, updated.collect()).await?);
+    answers.extend(ask(side, updated, &versions).await?);
     Ok(answers)
 }
 
-async fn ask(side: &Side, sent: Vec<Sent>) -> Result<Vec<Answer>> {
+/// The path of an object.
+fn one(path: &str, object: &Value) -> String {
+    format!("{path}/{}", object["metadata"]["name"].as_str().unwrap_or_default())
+}
+
+/// Sends objects, as updates of these versions if they are some.
+async fn ask(side: &Side, sent: &[Sent], versions: &BTreeMap<String, String>) -> Result<Vec<Answer>> {
     let mut answers = Vec::with_capacity(sent.len());
     for some in sent.chunks(AT_A_TIME) {
-        let asked: Vec<_> = some
-            .iter()
-            .cloned()
-            .map(|Sent { path, is_update, object }| {
-                let (side, method) = (side.clone(), if is_update { "PUT" } else { "POST" });
-                tokio::spawn(async move {
-                    side.write(method, &path, &[("dryRun", "All".to_owned())], &object).await
-                })
-            })
-            .collect();
+        let mut asked = Vec::with_capacity(AT_A_TIME);
+        for Sent { path, is_update, object } in some {
+            let (side, mut path, mut object) = (side.clone(), path.clone(), object.clone());
+            let method = if *is_update { "PUT" } else { "POST" };
+            if *is_update {
+                path = one(&path, &object);
+                object["metadata"]["resourceVersion"] = versions[&path].as_str().into();
+            }
+            asked.push(tokio::spawn(async move {
+                side.write(method, &path, &[("dryRun", "All".to_owned())], &object).await
+            }));
+        }
         for one in asked {
-            answers.push(one.await??);
+            let mut answer = one.await??;
+            // What was accepted is not compared, and would be much.
+            if answer.object().is_some() {
+                answer.body.take();
+            }
+            answers.push(answer);
         }
     }
     Ok(answers)
