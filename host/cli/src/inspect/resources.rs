@@ -158,8 +158,9 @@ mod tests {
             }
         }
         assert!(checked > 60, "{checked}");
-        assert_eq!(cluster_scoped, BTreeSet::from(CLUSTER_SCOPED), "none is listed that is not served");
-        assert_eq!(served.groups.len(), GROUPS.len());
+        // Alpha and beta versions, which the development server has not, have some kinds more.
+        let unknown: Vec<_> = cluster_scoped.difference(&BTreeSet::from(CLUSTER_SCOPED)).copied().collect();
+        assert_eq!(unknown, []);
     }
 
     #[test]
