@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
@@ -212,4 +214,24 @@ pub fn marked(component: &Path, mark: &str) -> anyhow::Result<Vec<u8>> {
     bytes.extend(name);
     bytes.extend(mark.as_bytes());
     Ok(bytes)
+}
+
+/// Serves a component over plain HTTP on loopback until the process ends; the URL of the server, under which each path is the
+/// component.
+///
+/// # Errors
+/// When there is no port.
+pub fn serve(component: Vec<u8>) -> anyhow::Result<String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let url = format!("http://{}", listener.local_addr()?);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", component.len());
+            // A host that went is no fault of this server.
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(&[head.as_bytes(), &component].concat());
+        }
+    });
+    Ok(url)
 }

@@ -56,8 +56,8 @@ pub use limits::{
     BOUNDS, Bound, Ceilings, DataLimits, DescriptorLimits, HostLimits, Limits, PluginLimits, Unit,
 };
 pub use manifest::{
-    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectEntry, ObjectReference, OciComponent,
-    OnReload, Position, RemoteClusters, RemoteComponent, Source,
+    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OciComponent, OnReload, Position,
+    RemoteClusters, RemoteComponent, Source,
 };
 pub use oci_reference::{OciReference, OciRepository, is_digest};
 pub use outgoing_hosts::{Host, OutgoingHost, OutgoingHostError, OutgoingHosts, split_port};

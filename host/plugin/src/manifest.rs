@@ -25,7 +25,7 @@ pub use self::error::{ManifestError, Position};
 pub use self::remote_clusters::RemoteClusters;
 use self::remote_clusters::RemoteClustersText;
 use self::source::{Home, SourceText};
-pub use self::source::{ObjectEntry, OciComponent, RemoteComponent, Source};
+pub use self::source::{OciComponent, RemoteComponent, Source};
 use crate::clusters;
 use crate::grants::Rule;
 use crate::limits::{AskedLimits, Ceilings, PluginLimits};

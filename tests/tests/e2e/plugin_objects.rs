@@ -4,13 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use pilothouse_testkit::poll::{self, SOON};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
@@ -26,31 +22,15 @@ const KIND: &str = "pilothouse.dev/v1alpha1/Plugin";
 /// The plugin on the host.
 const NAME: &str = "objects-shop/counter";
 
-/// The spec of the Plugin, with an account of this namespace.
-fn spec(digest: &str, account_of: &str) -> Value {
+/// The spec of the Plugin, with the component of a server and an account of this namespace.
+fn spec(server: &str, digest: &str, account_of: &str) -> Value {
     json!({
-        "source": {"configMap": {"name": "component", "key": "noop.wasm"}, "digest": digest},
+        "source": {"url": format!("{server}/noop.wasm"), "digest": digest},
         "serviceAccount": {"namespace": account_of, "name": "robot"},
         "permissions": [
             {"groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "namespaces": [SHOP]},
         ],
     })
-}
-
-/// Serves a file over plain HTTP until the test ends; the URL of the server.
-fn serve(content: Vec<u8>) -> Result<String> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let url = format!("http://{}", listener.local_addr()?);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", content.len());
-            // A host that went is no fault of this server.
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(&[head.as_bytes(), &content].concat());
-        }
-    });
-    Ok(url)
 }
 
 /// Waits until the Plugin's conditions are these, as `True Reason`, and returns their messages.
@@ -104,7 +84,7 @@ fn every_field_of_a_plugin_has_a_description() -> Result<()> {
     let printed = cli::run(dir.path(), &["crd", "--plugins"])?;
     let fields = fields_of(&serde_saphyr::from_str(&printed.stdout)?)?;
     // Those of a rule are there twice: at home, and in remote clusters.
-    for path in ["plugins.spec.source.secret.key", "plugins.spec.remoteClusters.permissions.names"] {
+    for path in ["plugins.spec.source.pullSecret", "plugins.spec.remoteClusters.permissions.names"] {
         ensure!(fields.contains_key(path), "no {path}: {fields:#?}");
     }
     let is_sentence = |text: &str| text.ends_with('.') && text.contains(' ');
@@ -154,11 +134,14 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
         cluster.namespace(namespace)?;
     }
     let dir = tempfile::Builder::new().prefix("objects-").tempdir()?;
+    let component = fs::read(guests::wasm("noop")?)?;
     let newer = plugins::marked(&guests::wasm("noop")?, "newer")?;
-    let files = serve(newer.clone())?;
+    let [first, second] = [component.clone(), newer.clone()].map(plugins::serve);
+    let (first, second) = (first?, second?);
     let mut options = HostOptions::new(kubeconfig(server, plane, dir.path())?);
     options.dir = Some(dir.path().to_owned());
-    options.args = ["--plugins-from-cluster", SHOP, "--component-hosts", &files].map(str::to_owned).into();
+    let hosts = format!("{first},{second}");
+    options.args = ["--plugins-from-cluster", SHOP, "--component-hosts", &hosts].map(str::to_owned).into();
     let host = Host::start(options)?;
     host.wait_for("the host to miss the kind", SOON, || {
         let answer = host.get("/readyz")?;
@@ -179,17 +162,11 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
     host.wait_for("the host to be ready", SOON, || host.get("/readyz").map(|answer| answer.status == 200))?;
     ensure!(lines() == 1, "retries are no news: {}", lines());
 
-    let component = fs::read(guests::wasm("noop")?)?;
     let digest = plugins::digest(&component);
-    cluster.create(&json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": SHOP, "name": "component"},
-        "binaryData": {"noop.wasm": BASE64_STANDARD.encode(&component)},
-    }))?;
-
     // A Plugin that acts as the account of another namespace.
     cluster.create(&json!({
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
-        "metadata": {"namespace": SHOP, "name": "counter"}, "spec": spec(&digest, HOST),
+        "metadata": {"namespace": SHOP, "name": "counter"}, "spec": spec(&first, &digest, HOST),
     }))?;
     let messages = wait_status(&host, &cluster, ["False Refused", "False NotAccepted", "False Failed"])?;
     ensure!(messages.contains("namespace \"objects-host\" is not that of the Plugin"), "{messages}");
@@ -199,7 +176,7 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
     // The development server has no rules of access.
     if server == Server::Real {
         let messages = wait_status(&host, &cluster, ["True Accepted", "False Waiting", "False Waiting"])?;
-        let wanted = "grant ServiceAccount \"robot\" the verb get on configmaps \"component\"";
+        let wanted = "ServiceAccount objects-shop/robot may not";
         ensure!(messages.contains(wanted), "{messages}");
         let (_, row) = shown(plane, &["-o", "wide"])?;
         ensure!(row.iter().any(|cell| cell.contains(wanted)), "{row:?}");
@@ -235,7 +212,7 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
     // A file of the plugin directory with the same name.
     let file = json!({
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
-        "metadata": {"namespace": SHOP, "name": "counter"}, "spec": {"permissions": spec(&digest, SHOP)["permissions"]},
+        "metadata": {"namespace": SHOP, "name": "counter"}, "spec": {"permissions": spec(&first, &digest, SHOP)["permissions"]},
     });
     host.install("counter", &guests::wasm("noop")?, Some(&file.to_string()))?;
     let in_directory = ["False InPluginDirectory", "False NotAccepted", "False NotAccepted"];
@@ -252,9 +229,9 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
     wait_status(&host, &cluster, runs)?;
     ensure!(current()?["serviceAccount"] == json!("objects-shop/robot"));
 
-    // A component of a server that the operator allows.
-    let url = format!("{files}/noop.wasm");
-    change(json!({"source": {"configMap": null, "url": url, "digest": plugins::digest(&newer)}}))?;
+    // Another component, of another server.
+    let url = format!("{second}/noop.wasm");
+    change(json!({"source": {"url": url, "digest": plugins::digest(&newer)}}))?;
     wait_status(&host, &cluster, runs)?;
     ensure!(plugins::status(&host, NAME)?.digest == plugins::digest(&newer));
 

@@ -6,8 +6,6 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use pilothouse_testkit::poll::{self, SOON};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
@@ -412,20 +410,8 @@ fn hosts_that_share_plugins_are_refused_nothing_and_need_every_right() -> Result
 
 /// The kind of Plugins of the cluster.
 const PLUGIN: &str = "pilothouse.dev/v1alpha1/Plugin";
-/// The namespaces of tenants. The first has its component in a ConfigMap, the second in a Secret.
+/// The namespaces of tenants.
 const TENANTS: [&str; 2] = ["rbac-shop", "rbac-tools"];
-
-/// An object of the cluster with a component, as `spec.source` of a Plugin in the namespace names it, and that source.
-fn component_in(kind: &str, namespace: &str, guest: &str) -> Result<(Value, Value)> {
-    let component = fs::read(guests::wasm(guest)?)?;
-    let (field, source) = if kind == "Secret" { ("data", "secret") } else { ("binaryData", "configMap") };
-    let object = json!({
-        "apiVersion": "v1", "kind": kind, "metadata": {"namespace": namespace, "name": "component"},
-        field: {"plugin.wasm": BASE64_STANDARD.encode(&component)},
-    });
-    let entry = json!({"name": "component", "key": "plugin.wasm"});
-    Ok((object, json!({source: entry, "digest": plugins::digest(&component)})))
-}
 
 fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -> Result<()> {
     let (audit, dir) = (Audit::start(Server::Real)?, folder()?);
@@ -435,18 +421,30 @@ fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -
     }
     cluster.create(&serde_saphyr::from_str::<Value>(&cli::run(dir, &["crd", "--plugins"])?.stdout)?)?;
     let tenants = TENANTS.join(",");
+    let [noop, configured] = ["noop", "configured"].map(|guest| -> Result<_> {
+        let component = fs::read(guests::wasm(guest)?)?;
+        let digest = plugins::digest(&component);
+        Ok((plugins::serve(component)?, digest))
+    });
+    let (noop, configured) = (noop?, configured?);
+    let hosts = format!("{},{}", noop.0, configured.0);
     let of_host = ["--plugins-from-cluster", &tenants, "--no-leader-election", "--no-admin-tokens"];
     let kubeconfig = rbac::grant(plane, dir, (HOST, ACCOUNT), &of_host)?;
-    let host = Host::start(options(&kubeconfig, dir, "host-0", &["--plugins-from-cluster", &tenants]))?;
+    let host = Host::start(options(
+        &kubeconfig,
+        dir,
+        "host-0",
+        &["--plugins-from-cluster", &tenants, "--component-hosts", &hosts],
+    ))?;
     host.wait_for("the host to be ready", SOON, || host.get("/readyz").map(|answer| answer.status == 200))?;
 
     let [shop, tools] = TENANTS;
-    for (namespace, kind, guest, more) in [
-        (shop, "ConfigMap", "noop", json!({})),
+    for (namespace, guest, (server, digest), more) in [
+        (shop, "noop", noop, json!({})),
         (
             tools,
-            "Secret",
             "configured",
+            configured,
             json!({
                 "config": {"namespace": tools},
                 "configFrom": [{"secretRef": {"namespace": tools, "name": "settings"}}],
@@ -464,11 +462,9 @@ fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -
         poll::until("the last binding to count", SOON, || {
             plane.kubectl(&["auth", "can-i", "list", "configmaps", &user, "-n", namespace]).map(|_| true)
         })?;
-        let (component, source) = component_in(kind, namespace, guest)?;
-        cluster.create(&component)?;
         cluster.create(&settings(namespace))?;
         let mut spec = more;
-        spec["source"] = source.clone();
+        spec["source"] = json!({"url": format!("{server}/{guest}.wasm"), "digest": digest});
         spec["serviceAccount"] = json!({"namespace": namespace, "name": "robot"});
         spec["permissions"] = json!([
             {"groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "namespaces": [namespace]},
@@ -481,7 +477,7 @@ fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -
             let status = cluster.get(PLUGIN, namespace, guest)?.context("it is gone")?["status"].clone();
             let conditions = status["conditions"].as_array().context("no conditions")?;
             let is_ready = |own: &Value| own["type"] == "Ready" && own["status"] == "True";
-            ensure!(conditions.iter().any(is_ready) && status["digest"] == source["digest"], "{status}");
+            ensure!(conditions.iter().any(is_ready) && status["digest"] == digest, "{status}");
             Ok(true)
         })?;
     }

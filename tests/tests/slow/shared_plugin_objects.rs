@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::audit::{Audit, ObjectRef};
 use pilothouse_tests::controlplane::Server;
@@ -22,16 +20,12 @@ const NAMESPACE: &str = "shared-objects";
 const KIND: &str = "pilothouse.dev/v1alpha1/Plugin";
 const USERS: [&str; 2] = ["host-0", "host-1"];
 
-/// Creates the kind Plugin, a component, and the account that the Plugins have.
-fn prepare(plane: &ControlPlane, cluster: &Cluster, component: &[u8]) -> Result<()> {
+/// Creates the kind Plugin, and the account that the Plugins have.
+fn prepare(plane: &ControlPlane, cluster: &Cluster) -> Result<()> {
     cluster.namespace(NAMESPACE)?;
     let folder = tempfile::tempdir()?;
     let printed = cli::run(folder.path(), &["crd", "--plugins"])?;
     cluster.create(&serde_saphyr::from_str::<Value>(&printed.stdout)?)?;
-    cluster.create(&json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": NAMESPACE, "name": "component"},
-        "binaryData": {"noop.wasm": BASE64_STANDARD.encode(component)},
-    }))?;
     plane.kubectl(&["create", "serviceaccount", "robot", "-n", NAMESPACE])?;
     let verbs = "--verb=get,list,watch";
     plane.kubectl(&["create", "role", "robot", verbs, "--resource=configmaps", "-n", NAMESPACE])?;
@@ -40,12 +34,12 @@ fn prepare(plane: &ControlPlane, cluster: &Cluster, component: &[u8]) -> Result<
     Ok(())
 }
 
-fn plugin(name: &str, digest: &str) -> Value {
+fn plugin(name: &str, server: &str, digest: &str) -> Value {
     json!({
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
         "metadata": {"namespace": NAMESPACE, "name": name},
         "spec": {
-            "source": {"configMap": {"name": "component", "key": "noop.wasm"}, "digest": digest},
+            "source": {"url": format!("{server}/noop.wasm"), "digest": digest},
             "serviceAccount": {"namespace": NAMESPACE, "name": "robot"},
             "permissions": [{
                 "groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"],
@@ -84,11 +78,13 @@ fn the_host_that_has_the_shard_of_a_plugin_writes_its_status() -> Result<()> {
     let plane = audit.plane();
     let cluster = Cluster::of(plane)?;
     let component = fs::read(guests::wasm("noop")?)?;
-    prepare(plane, &cluster, &component)?;
+    prepare(plane, &cluster)?;
+    let server = plugins::serve(component.clone())?;
     let proxies = [Proxy::start(plane.address())?, Proxy::start(plane.address())?];
     let start = |at: usize| -> Result<Host> {
         let mut args = args(NAMESPACE, LONG, true);
         args.push(format!("--plugins-from-cluster={NAMESPACE}"));
+        args.push(format!("--component-hosts={server}"));
         let kubeconfig = kubeconfig_of(plane, &proxies[at], USERS[at])?;
         Host::start(HostOptions { args, ..HostOptions::new(kubeconfig) })
     };
@@ -97,7 +93,7 @@ fn the_host_that_has_the_shard_of_a_plugin_writes_its_status() -> Result<()> {
     while of_host(&first)?.len() < SOME || of_host(&second)?.len() < SOME {
         ensure!(names.len() < 60, "the plugins are not shared");
         let name = format!("p{}", names.len());
-        cluster.create(&plugin(&name, &plugins::digest(&component)))?;
+        cluster.create(&plugin(&name, &server, &plugins::digest(&component)))?;
         wait_status(&first, &cluster, &name)?;
         names.push(name);
     }

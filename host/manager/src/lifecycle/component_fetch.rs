@@ -1,9 +1,9 @@
 //! [`ComponentFetcher`]: gets the component of a Plugin of the cluster into the [`ComponentStore`].
 //!
-//! A ConfigMap or Secret is read as the plugin's ServiceAccount, and the host needs no permission of its own. URLs and
-//! registries are asked on the hosts that the operator allows, and on no other. For a component that is in the store
-//! already, which another Plugin of the namespace may have brought there, the source that the plugin names is checked,
-//! and not the one that it came from. Called by the loader before each load; a failure leads to another try of the load.
+//! URLs and registries are asked on the hosts that the operator allows, and on no other. A Secret with a login is read as the
+//! plugin's ServiceAccount, and the host needs no permission of its own. For a component that is in the store already, which
+//! another Plugin of the namespace may have brought there, the source that the plugin names is checked, and not the one that
+//! it came from. Called by the loader before each load; a failure leads to another try of the load.
 
 #[cfg(feature = "oci")]
 mod oci;
@@ -11,33 +11,24 @@ mod oci;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use parking_lot::Mutex;
-use pilothouse_client::{ApiResource, Client, Error};
+use pilothouse_client::Client;
 use pilothouse_engine::download;
-use pilothouse_object::{Gvk, ObjectKey};
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{
-    ComponentHosts, ComponentUrl, Manifest, NamespacedName, ObjectEntry, OutgoingHosts, RemoteComponent,
-};
+use pilothouse_plugin::{ComponentHosts, ComponentUrl, OutgoingHosts, RemoteComponent};
 #[cfg(feature = "oci")]
 use pilothouse_registry::Registry;
-use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::access::{AccessReviews, Answer, Question};
+use crate::access::AccessReviews;
 use crate::imports::http_client::user_agent;
 use crate::lifecycle::component_store::ComponentStore;
-use crate::lifecycle::load::identity;
 use crate::lifecycle::plugin_objects::PluginObjectsOptions;
 
 #[cfg(feature = "oci")]
 pub use oci::SignaturePolicy;
 
-/// Objects that are read at once: each is in memory as a whole, in several forms.
-const OBJECTS: usize = 4;
 /// URLs and artifacts that are fetched at once: each is streamed, and a slow server holds up the others for a minute.
 const URLS: usize = 16;
 
@@ -46,17 +37,19 @@ const NO_REGISTRIES: &str = "this host was built without OCI registries; build i
 
 /// Fetches components.
 pub(crate) struct ComponentFetcher {
+    /// Of the home cluster, for Secrets with logins.
+    #[cfg_attr(not(feature = "oci"), expect(dead_code, reason = "logins are of registries"))]
     client: Client,
-    store: Arc<ComponentStore>,
-    /// Of the home cluster.
+    /// Whether accounts may read these Secrets.
+    #[cfg_attr(not(feature = "oci"), expect(dead_code, reason = "logins are of registries"))]
     reviews: AccessReviews,
+    store: Arc<ComponentStore>,
     /// The hosts that URLs and artifacts may name.
     hosts: ComponentHosts,
     #[cfg(feature = "oci")]
     signatures: Option<SignaturePolicy>,
     /// The runtime of connections to them.
     work: Handle,
-    objects: Semaphore,
     urls: Semaphore,
     /// The fetches of each component, by namespace and digest: one at a time.
     fetches: Mutex<HashMap<(String, String), Weak<Turn>>>,
@@ -64,23 +57,6 @@ pub(crate) struct ComponentFetcher {
 
 /// Held during a fetch.
 type Turn = tokio::sync::Mutex<()>;
-
-/// The objects that hold components.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Holder {
-    ConfigMap,
-    Secret,
-}
-
-impl Holder {
-    /// Kind, plural, and the field with bytes.
-    fn names(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::ConfigMap => ("ConfigMap", "configmaps", "binaryData"),
-            Self::Secret => ("Secret", "secrets", "data"),
-        }
-    }
-}
 
 impl ComponentFetcher {
     pub(crate) fn new(
@@ -98,7 +74,6 @@ impl ComponentFetcher {
             #[cfg(feature = "oci")]
             signatures: options.signatures,
             work,
-            objects: Semaphore::new(OBJECTS),
             urls: Semaphore::new(URLS),
             fetches: Mutex::default(),
         }
@@ -123,27 +98,21 @@ impl ComponentFetcher {
         let (store, digest) = (Arc::clone(&self.store), files.digest.clone());
         let of = namespace.to_owned();
         if blocking(move || store.has(&of, &digest)).await? {
-            return self.check_account(remote, namespace, &files.manifest).await;
+            #[cfg(feature = "oci")]
+            if let RemoteComponent::Oci(oci) = remote {
+                return self.check_login(oci, namespace, &files.manifest).await;
+            }
+            return Ok(());
         }
         #[cfg(feature = "oci")]
         if let Some(policy) = unsignable {
             policy.check_other(&files.name)?;
         }
-        let slots = match remote {
-            RemoteComponent::ConfigMap(_) | RemoteComponent::Secret(_) => &self.objects,
-            RemoteComponent::Url(_) | RemoteComponent::Oci(_) => &self.urls,
-        };
-        let _slot = slots.acquire().await.map_err(|error| error.to_string())?;
+        let _slot = self.urls.acquire().await.map_err(|error| error.to_string())?;
         let store = Arc::clone(&self.store);
         let incoming = blocking(move || store.incoming()).await?;
         let mut incoming = incoming.map_err(|e| format!("it cannot be written below --cache-dir: {e}"))?;
         match remote {
-            RemoteComponent::ConfigMap(entry) => {
-                incoming.write(&self.entry(Holder::ConfigMap, namespace, entry, &files.manifest).await?)?;
-            }
-            RemoteComponent::Secret(entry) => {
-                incoming.write(&self.entry(Holder::Secret, namespace, entry, &files.manifest).await?)?;
-            }
             RemoteComponent::Url(url) => {
                 let hosts = self.hosts_of(url)?;
                 let user_agent = user_agent(&files.manifest);
@@ -174,7 +143,6 @@ impl ComponentFetcher {
     /// Checks that the operator allows the host of the source; nothing is sent.
     fn check_host(&self, remote: &RemoteComponent) -> Result<(), String> {
         match remote {
-            RemoteComponent::ConfigMap(_) | RemoteComponent::Secret(_) => Ok(()),
             RemoteComponent::Url(url) => self.hosts_of(url).map(drop),
             #[cfg(feature = "oci")]
             RemoteComponent::Oci(oci) => {
@@ -191,34 +159,6 @@ impl ComponentFetcher {
         self.hosts.of(url).ok_or_else(|| remedy.to_owned())
     }
 
-    /// Checks that the plugin's ServiceAccount may read the object of the source, where nothing has to be read.
-    async fn check_account(
-        &self,
-        remote: &RemoteComponent,
-        namespace: &str,
-        manifest: &Manifest,
-    ) -> Result<(), String> {
-        let (holder, name) = match remote {
-            RemoteComponent::ConfigMap(entry) => (Holder::ConfigMap, &entry.name),
-            RemoteComponent::Secret(entry) => (Holder::Secret, &entry.name),
-            RemoteComponent::Oci(oci) if let Some(name) = &oci.pull_secret => (Holder::Secret, name),
-            RemoteComponent::Url(_) | RemoteComponent::Oci(_) => return Ok(()),
-        };
-        // A Plugin of the cluster has one.
-        let Some(account) = &manifest.service_account else { return Ok(()) };
-        let review = self.reviews.review(Question {
-            account: account.clone(),
-            verb: "get",
-            group: String::new(),
-            resource: holder.names().1.to_owned(),
-            namespace: Some(namespace.to_owned()),
-            name: Some(name.clone()),
-        });
-        // The sender is in the review.
-        let _ = review.answers().wait_for(|answer| *answer != Answer::Unknown(None)).await;
-        review.refusal().map_or(Ok(()), |why| Err(format!("{why}; grant it")))
-    }
-
     /// Removes a component that cannot be read from the store; the next load fetches it again.
     pub(crate) async fn forget(&self, files: &Files) {
         if let Some((_, namespace)) = remote(files) {
@@ -227,24 +167,6 @@ impl ComponentFetcher {
             // A runtime that ends removes nothing.
             let _ = blocking(move || store.remove(&namespace, &digest)).await;
         }
-    }
-
-    /// The bytes of an entry of an object, read as the plugin's ServiceAccount.
-    async fn entry(
-        &self,
-        holder: Holder,
-        namespace: &str,
-        entry: &ObjectEntry,
-        manifest: &Manifest,
-    ) -> Result<Vec<u8>, String> {
-        let (kind, plural, _) = holder.names();
-        let resource = ApiResource::new(Gvk::new("", "v1", kind), plural, true);
-        let key = ObjectKey::new(Some(namespace), &entry.name).map_err(|error| error.to_string())?;
-        let client = self.client.with_identity(identity(manifest));
-        let object = client.get(&resource, &key, None).await;
-        let object =
-            object.map_err(|error| unread(&error, plural, entry, manifest.service_account.as_ref()))?;
-        bytes_of(holder, object.bytes(), &entry.key)
     }
 }
 
@@ -255,43 +177,6 @@ fn remote(files: &Files) -> Option<(&RemoteComponent, &str)> {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
-}
-
-fn unread(error: &Error, plural: &str, entry: &ObjectEntry, account: Option<&NamespacedName>) -> String {
-    match error {
-        // What was read may be quoted.
-        Error::Protocol { doing, .. } => format!("{doing}: unexpected response"),
-        error if error.is_not_found() => "it does not exist; create it".to_owned(),
-        error if error.is_forbidden() => {
-            let account = account.map_or("", |account| &account.name);
-            format!("{error}; grant ServiceAccount {account:?} the verb get on {plural} {:?}", entry.name)
-        }
-        error => error.to_string(),
-    }
-}
-
-/// The bytes of an entry in the text of an object. Errors quote nothing of it.
-fn bytes_of(holder: Holder, object: &[u8], key: &str) -> Result<Vec<u8>, String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Text {
-        #[serde(default)]
-        data: Option<HashMap<String, String>>,
-        #[serde(default)]
-        binary_data: Option<HashMap<String, String>>,
-    }
-    let (_, _, field) = holder.names();
-    let Text { data, binary_data } =
-        serde_json::from_slice(object).map_err(|_| "the object cannot be read as JSON".to_owned())?;
-    let entries = match holder {
-        Holder::ConfigMap => binary_data,
-        Holder::Secret => data,
-    };
-    let entries = entries.unwrap_or_default();
-    let text = entries.get(key).ok_or_else(|| {
-        format!("{field} has no such key; create the object with `kubectl create … --from-file={key}=FILE`")
-    })?;
-    BASE64_STANDARD.decode(text).map_err(|_| format!("{field} has no base64 there; create the object again"))
 }
 
 #[cfg(test)]
@@ -405,8 +290,11 @@ mod tests {
                 not_built.or(denied),
                 usize::from(not_built.is_none()),
             ),
-            (json!({"configMap": {"name": "own", "key": "web.wasm"}}), None, 1),
-            (json!({"secret": {"name": "foreign", "key": "web.wasm"}}), denied, 1),
+            (
+                json!({"oci": artifact("files.example"), "pullSecret": "own"}),
+                not_built,
+                usize::from(not_built.is_none()),
+            ),
         ] {
             let fetched = fetcher.fetch(&files(b"wasm", source.clone())).await;
             match (&fetched, refused) {
@@ -416,23 +304,5 @@ mod tests {
             }
             assert_eq!(rules.asked().len(), asked, "{source}");
         }
-    }
-
-    #[test]
-    fn bytes_are_those_of_binary_data_of_a_config_map_and_of_data_of_a_secret() {
-        let object = br#"{"data":{"a":"AAEC","text":"x"},"binaryData":{"a":"AwQ=","bad":"?"}}"#;
-        assert_eq!(bytes_of(Holder::Secret, object, "a").unwrap(), [0, 1, 2]);
-        assert_eq!(bytes_of(Holder::ConfigMap, object, "a").unwrap(), [3, 4]);
-        let error = |holder, key| bytes_of(holder, object, key).unwrap_err();
-        assert!(error(Holder::ConfigMap, "text").starts_with("binaryData has no such key"));
-        assert!(error(Holder::Secret, "b").contains("--from-file=b=FILE`"));
-        assert_eq!(
-            error(Holder::ConfigMap, "bad"),
-            "binaryData has no base64 there; create the object again"
-        );
-        for object in [&b"{}"[..], br#"{"data":null,"binaryData":null}"#] {
-            assert!(bytes_of(Holder::Secret, object, "a").is_err());
-        }
-        assert!(!bytes_of(Holder::Secret, br#"{"data":{"a":"secret"#, "a").unwrap_err().contains("secret"));
     }
 }

@@ -1,5 +1,5 @@
-//! [`Source`]: where the component of a plugin is. In the plugin directory it is a file; a Plugin of the cluster names an
-//! object beside it, a URL or an artifact in a registry, and the digest of what is in there.
+//! [`Source`]: where the component of a plugin is. In the plugin directory it is a file; a Plugin of the cluster names a
+//! URL or an artifact in a registry, and the digest of what is in there.
 
 use pilothouse_object::is_dns_subdomain;
 use serde::Deserialize;
@@ -24,10 +24,6 @@ pub struct Source {
 /// A component that is no file of the plugin directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteComponent {
-    /// An entry of `binaryData` of a ConfigMap in the plugin's namespace.
-    ConfigMap(ObjectEntry),
-    /// An entry of `data` of a Secret in the plugin's namespace.
-    Secret(ObjectEntry),
     /// What a server sends.
     Url(ComponentUrl),
     /// A layer of an artifact in an OCI registry.
@@ -43,25 +39,11 @@ pub struct OciComponent {
     pub pull_secret: Option<String>,
 }
 
-/// An entry of a ConfigMap or Secret.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ObjectEntry {
-    /// Name of the object.
-    pub name: String,
-    /// Key of the entry.
-    pub key: String,
-}
-
 impl RemoteComponent {
     /// What messages call it.
     #[must_use]
-    pub fn place(&self, namespace: &str) -> String {
+    pub fn place(&self) -> String {
         match self {
-            Self::ConfigMap(ObjectEntry { name, key }) => {
-                format!("ConfigMap {namespace}/{name}, key {key:?}")
-            }
-            Self::Secret(ObjectEntry { name, key }) => format!("Secret {namespace}/{name}, key {key:?}"),
             Self::Url(url) => url.to_string(),
             Self::Oci(oci) => oci.reference.to_string(),
         }
@@ -82,8 +64,6 @@ pub(super) enum Home {
 pub(super) struct SourceText {
     file: Option<Spanned<String>>,
     digest: Option<Spanned<String>>,
-    config_map: Option<Spanned<ObjectEntry>>,
-    secret: Option<Spanned<ObjectEntry>>,
     url: Option<Spanned<String>>,
     oci: Option<Spanned<String>>,
     pull_secret: Option<Spanned<String>>,
@@ -91,16 +71,14 @@ pub(super) struct SourceText {
 
 const LOCAL: &str = "copy the component into the plugin directory and name it in spec.source.file";
 
-const REMOTE: &str = "write one of configMap, secret, url and oci, and the digest";
+const REMOTE: &str = "write one of url and oci, and the digest";
 
 impl SourceText {
     pub(super) fn check(self, home: Home) -> Result<Source, ManifestError> {
-        let Self { file, digest, config_map, secret, url, oci, pull_secret } = self;
+        let Self { file, digest, url, oci, pull_secret } = self;
         let remote = match home {
             Home::Directory => {
                 let named = [
-                    ("configMap", config_map.as_ref().map(|entry| entry.referenced)),
-                    ("secret", secret.as_ref().map(|entry| entry.referenced)),
                     ("url", url.as_ref().map(|url| url.referenced)),
                     ("oci", oci.as_ref().map(|oci| oci.referenced)),
                     ("pullSecret", pull_secret.as_ref().map(|name| name.referenced)),
@@ -120,7 +98,7 @@ impl SourceText {
                     let reason = "a Plugin of the cluster names no file of the host".to_owned();
                     return Err(refused(file, "spec.source.file", reason, REMOTE));
                 }
-                Some(remote(config_map, secret, url, oci, pull_secret)?)
+                Some(remote(url, oci, pull_secret)?)
             }
         };
         file.as_ref().map(check_file).transpose()?;
@@ -134,8 +112,6 @@ impl SourceText {
 }
 
 fn remote(
-    config_map: Option<Spanned<ObjectEntry>>,
-    secret: Option<Spanned<ObjectEntry>>,
     url: Option<Spanned<String>>,
     oci: Option<Spanned<String>>,
     pull_secret: Option<Spanned<String>>,
@@ -144,21 +120,14 @@ fn remote(
         let reason = "it is for a registry, and spec.source has no oci".to_owned();
         return Err(refused(name, "spec.source.pullSecret", reason, "remove it"));
     }
-    match (config_map, secret, url, oci) {
-        (Some(entry), None, None, None) => check_entry("configMap", entry).map(RemoteComponent::ConfigMap),
-        (None, Some(entry), None, None) => check_entry("secret", entry).map(RemoteComponent::Secret),
-        (None, None, None, Some(oci)) => check_oci(&oci, pull_secret).map(RemoteComponent::Oci),
-        (None, None, Some(url), None) => {
-            ComponentUrl::parse(&url.value).map(RemoteComponent::Url).map_err(|reason| {
-                let remedy = "write it as https://files.example.com/exporter.wasm";
-                refused(&url, "spec.source.url", format!("{:?}: {reason}", url.value), remedy)
-            })
-        }
-        (config_map, secret, url, oci) => {
-            let named = [config_map.is_some(), secret.is_some(), url.is_some(), oci.is_some()];
-            let named = named.into_iter().filter(|is_named| *is_named);
-            let reason =
-                if named.count() == 0 { "it names no component" } else { "it names several components" };
+    match (url, oci) {
+        (None, Some(oci)) => check_oci(&oci, pull_secret).map(RemoteComponent::Oci),
+        (Some(url), None) => ComponentUrl::parse(&url.value).map(RemoteComponent::Url).map_err(|reason| {
+            let remedy = "write it as https://files.example.com/exporter.wasm";
+            refused(&url, "spec.source.url", format!("{:?}: {reason}", url.value), remedy)
+        }),
+        (url, _) => {
+            let reason = if url.is_none() { "it names no component" } else { "it names several components" };
             Err(ManifestError::Field {
                 at: None,
                 field: "spec.source".to_owned(),
@@ -188,26 +157,6 @@ fn check_oci(
         ));
     }
     Ok(OciComponent { reference, pull_secret: pull_secret.map(|name| name.value) })
-}
-
-/// Checks an entry, whose name and key become part of a request.
-fn check_entry(field: &str, entry: Spanned<ObjectEntry>) -> Result<ObjectEntry, ManifestError> {
-    let field = |part: &str| format!("spec.source.{field}.{part}");
-    if !is_dns_subdomain(&entry.value.name) {
-        let reason = "it is not a name of Kubernetes".to_owned();
-        return Err(refused(&entry, &field("name"), reason, "name an object of the plugin's namespace"));
-    }
-    if !is_key(&entry.value.key) {
-        let reason = format!("{:?} is no key of a ConfigMap or Secret", entry.value.key);
-        return Err(refused(&entry, &field("key"), reason, "name a key of the object, as exporter.wasm"));
-    }
-    Ok(entry.value)
-}
-
-/// Whether a text is a key of a ConfigMap or Secret, with the rules of Kubernetes.
-fn is_key(text: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    (1..=253).contains(&text.len()) && text.bytes().all(inner) && text != "." && !text.starts_with("..")
 }
 
 fn check_file(file: &Spanned<String>) -> Result<(), ManifestError> {

@@ -5,7 +5,7 @@ use serde_json::{Value, json, value::RawValue};
 
 fn spec() -> Value {
     json!({
-        "source": {"configMap": {"name": "p", "key": "p.wasm"}, "digest": format!("sha256:{:064x}", 0xab)},
+        "source": {"url": "https://files.example.com/p.wasm", "digest": format!("sha256:{:064x}", 0xab)},
         "serviceAccount": {"namespace": "shop", "name": "robot"},
     })
 }
@@ -38,32 +38,31 @@ fn a_plugin_of_the_cluster_is_called_after_its_namespace_and_has_the_fields_of_a
     assert_eq!((manifest.name.as_str(), &manifest.config["text"]), ("shop/web", &spec["config"]["text"]));
     assert_eq!((manifest.permissions.len(), manifest.config_from.len()), (1, 1));
     let remote = manifest.source.remote.unwrap();
-    assert_eq!(remote.place("shop"), "ConfigMap shop/p, key \"p.wasm\"");
+    assert_eq!(remote.place(), "https://files.example.com/p.wasm");
 }
 
 #[test]
-fn components_are_objects_of_the_namespace_urls_or_artifacts() {
+fn components_are_urls_or_artifacts() {
     let source = |source: Value| {
         let mut spec = spec();
         spec["source"] = source;
         spec["source"]["digest"] = json!(format!("sha256:{:064x}", 0xab));
         parse(&spec).map(|manifest| manifest.source.remote.unwrap())
     };
-    let entry = json!({"name": "p", "key": "p.wasm"});
-    assert!(matches!(source(json!({"secret": entry})), Ok(RemoteComponent::Secret(_))));
     let url = source(json!({"url": "https://files.example.com/p.wasm"})).unwrap();
-    assert_eq!(url.place("shop"), "https://files.example.com/p.wasm");
+    assert_eq!(url.place(), "https://files.example.com/p.wasm");
     let oci = format!("oci://r.example:5000/team/web@sha256:{:064x}", 0xab);
     let remote = source(json!({"oci": oci, "pullSecret": "login"})).unwrap();
-    assert_eq!(remote.place("shop"), oci);
+    assert_eq!(remote.place(), oci);
     let RemoteComponent::Oci(remote) = remote else { panic!("{remote:?}") };
     assert_eq!(remote.pull_secret.as_deref(), Some("login"));
     for (value, words) in [
         (json!({}), "spec.source: it names no component; write one of"),
-        (json!({"secret": entry, "configMap": entry}), "spec.source: it names several components"),
+        (
+            json!({"oci": oci, "url": "https://a.example/p.wasm"}),
+            "spec.source: it names several components; write one of url and oci",
+        ),
         (json!({"file": "p.wasm"}), "spec.source.file: a Plugin of the cluster names no file"),
-        (json!({"secret": {"name": "../p", "key": "p"}}), "spec.source.secret.name: it is not a name"),
-        (json!({"configMap": {"name": "p", "key": "a/b"}}), "spec.source.configMap.key: \"a/b\" is no key"),
         (
             json!({"oci": "oci://r.example/web:v1"}),
             "spec.source.oci: \"oci://r.example/web:v1\": it has no digest",
@@ -73,7 +72,6 @@ fn components_are_objects_of_the_namespace_urls_or_artifacts() {
             "spec.source.pullSecret: it is for a registry",
         ),
         (json!({"oci": oci, "pullSecret": "../s"}), "spec.source.pullSecret: it is not a name"),
-        (json!({"oci": oci, "secret": entry}), "spec.source: it names several components"),
         (json!({"url": "file:///etc/passwd"}), "spec.source.url: \"file:///etc/passwd\": it does not begin"),
     ] {
         let error = source(value).unwrap_err().to_string();
@@ -147,12 +145,7 @@ fn a_file_of_the_directory_may_have_a_namespace_and_names_no_object_as_its_compo
     assert_eq!(parse("{namespace: shop, name: web}", "{}").unwrap().name, "shop/web");
     let error = parse("{namespace: a.b, name: web}", "{}").unwrap_err().to_string();
     assert!(error.contains("metadata.namespace: \"a.b\" is not a DNS label"), "{error}");
-    for source in [
-        "configMap: {name: p, key: p}",
-        "secret: {name: p, key: p}",
-        "url: 'https://a.example/'",
-        "oci: 'oci://a.example/p@sha256:…'",
-    ] {
+    for source in ["url: 'https://a.example/'", "oci: 'oci://a.example/p@sha256:…'"] {
         let error = parse("{name: web}", &format!("{{source: {{{source}}}}}")).unwrap_err().to_string();
         assert!(error.starts_with("line 4, column "), "{error}");
         assert!(error.contains("only a Plugin of the cluster has it; copy the component"), "{error}");

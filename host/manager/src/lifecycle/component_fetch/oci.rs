@@ -1,13 +1,23 @@
 //! Components from OCI registries, and [`SignaturePolicy`]: what becomes of those that nobody signed. Called by [`super`].
 
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use pilothouse_client::{ApiResource, Error};
 use pilothouse_engine::HostClient;
+use pilothouse_object::{Gvk, ObjectKey};
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{ObjectEntry, OciComponent, printable};
+use pilothouse_plugin::{Manifest, OciComponent, printable};
 use pilothouse_registry::{DOCKER_CONFIG_KEY, Login, Registry, RegistryError, SignatureKeys};
 
-use super::{ComponentFetcher, Holder};
+use serde::Deserialize;
+
+use super::ComponentFetcher;
+use crate::access::{Answer, Question};
 use crate::imports::http_client::user_agent;
 use crate::lifecycle::component_store::IncomingComponent;
+use crate::lifecycle::load::identity;
 
 /// What becomes of components that have no signature of one of these keys.
 #[derive(Debug, Clone)]
@@ -56,11 +66,8 @@ impl ComponentFetcher {
         let login = match &oci.pull_secret {
             None => None,
             Some(name) => {
-                let entry = ObjectEntry { name: name.clone(), key: DOCKER_CONFIG_KEY.to_owned() };
                 let of_secret = |reason| format!("Secret {namespace}/{name}: {reason}");
-                // Bounded as the objects that hold components.
-                let _slot = self.objects.acquire().await.map_err(|error| error.to_string())?;
-                let config = self.entry(Holder::Secret, namespace, &entry, &files.manifest).await;
+                let config = self.logins(namespace, name, &files.manifest).await;
                 let login = Login::of_docker_config(&config.map_err(of_secret)?, repository);
                 Some(login.map_err(|error| of_secret(error.to_string()))?)
             }
@@ -87,6 +94,64 @@ impl ComponentFetcher {
         }
         registry.layer(layer, |bytes| incoming.write(bytes)).await.map_err(explained)
     }
+
+    /// The logins of a Secret, read as the plugin's ServiceAccount.
+    async fn logins(&self, namespace: &str, name: &str, manifest: &Manifest) -> Result<Vec<u8>, String> {
+        let resource = ApiResource::new(Gvk::new("", "v1", "Secret"), "secrets", true);
+        let key = ObjectKey::new(Some(namespace), name).map_err(|error| error.to_string())?;
+        let client = self.client.with_identity(identity(manifest));
+        let secret = client.get(&resource, &key, None).await.map_err(|error| match error {
+            // What was read may be quoted.
+            Error::Protocol { doing, .. } => format!("{doing}: unexpected response"),
+            error if error.is_not_found() => "it does not exist; create it".to_owned(),
+            error if error.is_forbidden() => {
+                let account = manifest.service_account.as_ref().map_or("", |account| &account.name);
+                format!("{error}; grant ServiceAccount {account:?} the verb get on secrets {name:?}")
+            }
+            error => error.to_string(),
+        })?;
+        logins_of(secret.bytes())
+    }
+
+    /// Checks that the plugin's ServiceAccount may read the login of the source, where nothing has to be read.
+    pub(super) async fn check_login(
+        &self,
+        oci: &OciComponent,
+        namespace: &str,
+        manifest: &Manifest,
+    ) -> Result<(), String> {
+        // A Plugin of the cluster has an account.
+        let (Some(name), Some(account)) = (&oci.pull_secret, &manifest.service_account) else {
+            return Ok(());
+        };
+        let review = self.reviews.review(Question {
+            account: account.clone(),
+            verb: "get",
+            group: String::new(),
+            resource: "secrets".to_owned(),
+            namespace: Some(namespace.to_owned()),
+            name: Some(name.clone()),
+        });
+        // The sender is in the review.
+        let _ = review.answers().wait_for(|answer| *answer != Answer::Unknown(None)).await;
+        review.refusal().map_or(Ok(()), |why| Err(format!("{why}; grant it")))
+    }
+}
+
+/// The logins in the text of a Secret. Errors quote nothing of it.
+fn logins_of(secret: &[u8]) -> Result<Vec<u8>, String> {
+    #[derive(Deserialize)]
+    struct Text {
+        #[serde(default)]
+        data: Option<HashMap<String, String>>,
+    }
+    let Text { data } =
+        serde_json::from_slice(secret).map_err(|_| "the object cannot be read as JSON".to_owned())?;
+    let data = data.unwrap_or_default();
+    let text = data.get(DOCKER_CONFIG_KEY).ok_or_else(|| {
+        format!("data has no key {DOCKER_CONFIG_KEY}; create it with `kubectl create secret docker-registry`")
+    })?;
+    BASE64_STANDARD.decode(text).map_err(|_| "data has no base64 there; create the Secret again".to_owned())
 }
 
 #[cfg(test)]
@@ -110,16 +175,20 @@ mod tests {
         fetcher(PluginObjectsOptions { signatures, ..options(folder, host) }).await
     }
 
-    #[tokio::test]
-    async fn a_login_is_one_of_the_objects_that_are_read_at_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let fetcher = fetcher_of(None, folder.path(), "r.example").await;
-        let artifact = format!("oci://r.example/web@sha256:{:064}", 0);
-        let files = files(b"wasm", json!({"oci": artifact, "pullSecret": "login"}));
-        // No object is read any more.
-        fetcher.objects.close();
-        let error = fetcher.fetch(&files).await.unwrap_err();
-        assert!(error.contains("closed"), "{error}");
+    #[test]
+    fn logins_are_those_of_the_key_of_docker_and_an_error_quotes_nothing() {
+        let of = |text: &str| logins_of(text.as_bytes());
+        assert_eq!(of(r#"{"data":{".dockerconfigjson":"AAEC","a":"?"}}"#).unwrap(), [0, 1, 2]);
+        for (secret, words) in [
+            (r#"{"data":{"config.json":"AAEC"}}"#, "data has no key .dockerconfigjson; create it with"),
+            (r#"{"data":null}"#, "data has no key"),
+            ("{}", "data has no key"),
+            (r#"{"data":{".dockerconfigjson":"?"}}"#, "data has no base64 there"),
+            (r#"{"data":{".dockerconfigjson":"hidden"#, "cannot be read as JSON"),
+        ] {
+            let error = of(secret).unwrap_err();
+            assert!(error.contains(words) && !error.contains("hidden"), "{error}");
+        }
     }
 
     #[tokio::test]
@@ -127,7 +196,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let fetcher = fetcher_of(Some(policy(true)), folder.path(), "r.example").await;
         keep(&fetcher, b"wasm");
-        let files = files(b"wasm", json!({"configMap": {"name": "web", "key": "web.wasm"}}));
+        let files = files(b"wasm", json!({"url": "https://r.example/web.wasm"}));
         let error = fetcher.fetch(&files).await.unwrap_err();
         assert!(error.contains("--signatures=require"), "{error}");
     }
@@ -149,13 +218,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (url, paths) = serve(|_| Some(b"wasm".to_vec())).await;
         let fetcher = fetcher_of(Some(policy(true)), folder.path(), &url).await;
-        let entry = json!({"name": "web", "key": "web.wasm"});
-        for source in
-            [json!({"configMap": entry}), json!({"secret": entry}), json!({"url": format!("{url}/web.wasm")})]
-        {
-            let error = fetcher.fetch(&files(b"wasm", source.clone())).await.unwrap_err();
-            assert!(error.contains("--signatures=require"), "{source}: {error}");
-        }
+        let error =
+            fetcher.fetch(&files(b"wasm", json!({"url": format!("{url}/web.wasm")}))).await.unwrap_err();
+        assert!(error.contains("--signatures=require"), "{error}");
         assert_eq!(*paths.lock(), [""; 0]);
     }
 

@@ -64,7 +64,7 @@ pub(super) fn plugin(namespace: &str, depth: u32, generation: i64, status: &Valu
     json!({
         "metadata": {"generation": generation, "labels": {"team": "x"}},
         "spec": {
-            "source": {"configMap": {"name": "p", "key": "p.wasm"}, "digest": format!("sha256:{:064}", 7)},
+            "source": {"url": "https://files.example/p.wasm", "digest": format!("sha256:{:064}", 7)},
             "serviceAccount": {"namespace": namespace, "name": "robot"},
             "limits": {"queueDepth": depth},
         },
@@ -81,7 +81,7 @@ async fn a_plugin_is_reported_for_what_it_says_and_not_for_its_status() {
     settle().await;
     let [ObjectChange::Changed(files)] = &cluster.source.take()[..] else { panic!("one plugin") };
     assert_eq!((files.name.as_str(), files.digest.as_str()), ("a/p", &*format!("sha256:{:064}", 7)));
-    assert_eq!(files.places.component, "Plugin a/p, ConfigMap a/p, key \"p.wasm\"");
+    assert_eq!(files.places.component, "Plugin a/p, https://files.example/p.wasm");
     assert_eq!(files.wasm_path, cluster.source.store.path("a", &files.digest));
     let accepted = Some(Admission { generation: 1, outcome: Ok(files.manifest_digest.clone()) });
     assert_eq!(cluster.admission("a/p"), accepted);

@@ -35,7 +35,7 @@ fn of_cluster() -> ObjectChange {
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
         "metadata": {"namespace": "a", "name": "p"},
         "spec": {
-            "source": {"configMap": {"name": "p", "key": "p.wasm"}, "digest": format!("sha256:{:064}", 7)},
+            "source": {"url": "https://files.example/p.wasm", "digest": format!("sha256:{:064}", 7)},
             "serviceAccount": {"namespace": "a", "name": "robot"},
         },
     });
