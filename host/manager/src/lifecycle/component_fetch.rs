@@ -184,7 +184,7 @@ mod tests {
     use std::path::Path;
 
     use pilothouse_plugin::directory::digest_of;
-    use pilothouse_plugin::{Ceilings, ComponentHost};
+    use pilothouse_plugin::{Ceilings, ComponentHost, Manifest};
     use serde_json::value::RawValue;
     use serde_json::{Value, json};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -252,7 +252,7 @@ impl PluginObjects {
         let (namespace, _) = name.split_once('/').unwrap_or_default();
         // A manifest of an object has both.
         let digest = manifest.source.digest.clone().unwrap_or_default();
-        let place = manifest.source.remote.as_ref().map(|remote| remote.place());
+        let place = manifest.source.remote.as_ref().map(pilothouse_plugin::RemoteComponent::place);
         Ok(Files {
             name: name.to_owned(),
             wasm_path: self.store.path(namespace, &digest),
