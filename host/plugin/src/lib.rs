@@ -57,7 +57,7 @@ pub use limits::{
 };
 pub use manifest::{
     ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OciComponent, OnReload, Position,
-    RemoteClusters, RemoteComponent, Source,
+    RemoteClusters, RemoteComponent, RollbackPolicy, Source,
 };
 pub use oci_reference::{OciReference, OciRepository, is_digest};
 pub use outgoing_hosts::{Host, OutgoingHost, OutgoingHostError, OutgoingHosts, split_port};

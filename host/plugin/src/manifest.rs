@@ -55,6 +55,8 @@ pub struct Manifest {
     pub outgoing_hosts: OutgoingHosts,
     /// Treatment of the keys when a new generation replaces the plugin.
     pub on_reload: OnReload,
+    /// Whether a version that faults in its first calls is replaced by the last good one.
+    pub rollback: RollbackPolicy,
     /// The limits of the plugin.
     pub limits: PluginLimits,
 }
@@ -78,6 +80,17 @@ pub enum OnReload {
     Resync,
     /// The queue is kept unchanged.
     Keep,
+}
+
+/// Whether a version that faults in its first calls is replaced by the last good one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RollbackPolicy {
+    /// It is, but never by a component of another digest than `spec.source.digest`.
+    #[default]
+    OnFault,
+    /// It stays.
+    Never,
 }
 
 #[derive(Deserialize)]
@@ -129,6 +142,7 @@ struct Spec {
     remote_clusters: Option<Vec<Spanned<RemoteClustersText>>>,
     outgoing_hosts: Option<Vec<Spanned<String>>>,
     on_reload: Option<OnReload>,
+    rollback: Option<RollbackPolicy>,
     limits: Option<AskedLimits>,
 }
 
@@ -171,6 +185,7 @@ impl Manifest {
             .into_iter()
             .collect(),
             on_reload: spec.on_reload.unwrap_or_default(),
+            rollback: spec.rollback.unwrap_or_default(),
             limits: ceilings.apply(&spec.limits.unwrap_or_default())?,
         })
     }
@@ -211,6 +226,7 @@ impl Manifest {
             remote_clusters: Vec::new(),
             outgoing_hosts: OutgoingHosts::default(),
             on_reload: OnReload::default(),
+            rollback: RollbackPolicy::default(),
             limits: ceilings.defaults(),
         })
     }
@@ -248,6 +264,7 @@ impl fmt::Debug for Manifest {
             .field("remote_clusters", &self.remote_clusters)
             .field("outgoing_hosts", &self.outgoing_hosts)
             .field("on_reload", &self.on_reload)
+            .field("rollback", &self.rollback)
             .field("limits", &self.limits)
             .finish()
     }

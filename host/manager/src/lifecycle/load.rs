@@ -39,7 +39,7 @@ use crate::lifecycle::generation::Generation;
 use crate::lifecycle::informers::{Leasing, wait_for_caches};
 use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::Plugin;
-use crate::lifecycle::rollback::{Rollback, Version};
+use crate::lifecycle::rollback::{Rollback, RollbackRule, Version};
 use crate::lifecycle::shared_indexes::SharedIndexes;
 use crate::lifecycle::state::LoadWait;
 
@@ -298,6 +298,14 @@ impl Loader {
 
     /// The steps up to the switch.
     async fn build(&self, plugin: &Arc<Plugin>, load: &Load<'_>) -> Result<Generation, LoadFailure> {
+        // The generation that failed may be of an older manifest.
+        if matches!(load.cause, Cause::Rollback(_))
+            && !RollbackRule::of(load.manifest()).allows(load.code.digest())
+        {
+            let reason = "spec.rollback or spec.source.digest allows no return to the component of that generation; correct \
+                          the plugin, or name the digest of a component that works";
+            return Err(Refused::manifest(reason.to_owned()).into());
+        }
         let world = load.code.world()?;
         let grants = Grants::new(load.manifest().permissions.clone());
         let imports = Arc::new(self.imports(plugin, load, &grants));

@@ -46,7 +46,7 @@ use crate::leader_election::LeaderElection;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::load::Cause;
 use crate::lifecycle::quarantine::Quarantined;
-use crate::lifecycle::rollback::Rollback;
+use crate::lifecycle::rollback::{Rollback, RollbackRule};
 use crate::lifecycle::schedules::{PluginSchedules, Schedules};
 use crate::lifecycle::standby::Standby;
 use crate::lifecycle::state::{CallKind, Faults, LifecycleState};
@@ -389,7 +389,12 @@ impl Plugin {
         // A write that the generation before still makes to a kind that only it watched is not tracked.
         self.writes.watch_only(&next.imports.caches().map(|(id, _)| id).collect::<Vec<_>>());
         self.state.update_quietly(|state| {
-            state.generation_started(next.number, &next.version, cause);
+            state.generation_started(
+                next.number,
+                &next.version,
+                &RollbackRule::of(&next.origin.manifest),
+                cause,
+            );
         });
         self.group.set_weight(next.cpu_weight);
         self.instances.set_generation(next.number, next.max_instances());

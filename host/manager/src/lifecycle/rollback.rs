@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pilothouse_plugin::directory::Files;
+use pilothouse_plugin::{Manifest, RollbackPolicy};
 use tokio_util::sync::CancellationToken;
 
 use crate::dispatch::guest::Component;
@@ -41,6 +42,25 @@ impl PartialEq for Version {
 impl fmt::Debug for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Version").field("digest", &self.digest()).finish_non_exhaustive()
+    }
+}
+
+/// What the manifest of a generation says of rollbacks from it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RollbackRule {
+    policy: RollbackPolicy,
+    /// `spec.source.digest`: whoever pins a component gets no other one.
+    pinned: Option<String>,
+}
+
+impl RollbackRule {
+    pub(crate) fn of(manifest: &Manifest) -> Self {
+        Self { policy: manifest.rollback, pinned: manifest.source.digest.clone() }
+    }
+
+    /// Whether a component of this digest may come back.
+    pub(crate) fn allows(&self, digest: &str) -> bool {
+        self.policy == RollbackPolicy::OnFault && self.pinned.as_deref().is_none_or(|pinned| pinned == digest)
     }
 }
 

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::lifecycle::load::Cause;
 use crate::lifecycle::probation::{Probation, Verdict};
 use crate::lifecycle::quarantine::{Admission, Quarantine, Quarantined};
-use crate::lifecycle::rollback::{Rollback, Version};
+use crate::lifecycle::rollback::{Rollback, RollbackRule, Version};
 use crate::observe::status::{PluginState, RollbackView};
 
 /// The state of one plugin. Conditions that few plugins are in are boxed.
@@ -207,8 +207,14 @@ impl LifecycleState {
     }
 
     /// A generation is current from now on. One that is loaded again for its rights changes nothing about the files and the
-    /// configuration: what was wrong with them stays in the status.
-    pub(crate) fn generation_started(&mut self, number: u64, version: &Version, cause: Cause<'_>) {
+    /// configuration: what was wrong with them stays in the status. `rule` is of its manifest.
+    pub(crate) fn generation_started(
+        &mut self,
+        number: u64,
+        version: &Version,
+        rule: &RollbackRule,
+        cause: Cause<'_>,
+    ) {
         if matches!(self.phase, Phase::Draining { .. }) {
             return;
         }
@@ -220,7 +226,8 @@ impl LifecycleState {
             self.last_good = Some((number, version));
         }
         let failing = self.reconciles.begin_anew().into_iter().chain(self.events.begin_anew()).collect();
-        let replaces_good = self.last_good.as_ref().is_some_and(|(_, good)| good != version);
+        let replaces_good =
+            self.last_good.as_ref().is_some_and(|(_, good)| good != version && rule.allows(good.digest()));
         self.probation = replaces_good.then(|| Box::new(Probation::new(failing)));
         self.end_rollback();
         (self.rolled_back, self.last_error) = match cause {

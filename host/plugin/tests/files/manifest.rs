@@ -137,6 +137,7 @@ fn wrong_types_are_refused_by_field_and_place() {
     says(&refused("  config: [1]"), &["line 5, column 11: config: expected an object"]);
     says(&refused("  permissions: none"), &["line 5, column 16: permissions: expected a list"]);
     says(&refused("  onReload: never"), &["line 5", "never", "resync", "keep"]);
+    says(&refused("  rollback: always"), &["line 5", "always", "onFault", "never"]);
     says(&refused("  limits: { memory: [1] }"), &["line 5, column 21: memory: expected text"]);
     says(&refused("  serviceAccount: { name: a }"), &["line 5, column 21: serviceAccount: ", "namespace"]);
     says(&refused("  onReload: keep\n  onReload: keep"), &["line 6", "onReload"]);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pilothouse_plugin::Manifest;
+
 use super::*;
 use crate::lifecycle::config_sources::MergedConfig;
 use crate::lifecycle::quarantine::KEYS_TO_QUARANTINE;
@@ -9,10 +11,14 @@ use crate::testing::FakeComponent;
 
 /// A generation with this component starts.
 fn start(state: &mut LifecycleState, number: u64, digest: &'static str) {
+    start_under(state, number, digest, &RollbackRule::default());
+}
+
+fn start_under(state: &mut LifecycleState, number: u64, digest: &'static str, rule: &RollbackRule) {
     let (component, _) =
         FakeComponent::new(digest, pilothouse_plugin::World::Reconciler, serde_json::json!({}));
     let version = Version { code: Arc::new(component), config: MergedConfig::empty() };
-    state.generation_started(number, &version, Cause::Change);
+    state.generation_started(number, &version, rule, Cause::Change);
 }
 
 fn shown(state: &LifecycleState) -> (PluginState, u64, String, Option<String>) {
@@ -223,14 +229,14 @@ async fn a_generation_that_faults_on_three_keys_asks_for_the_last_good_one() {
     let rollback = state.take_rollback().expect("a rollback");
     assert_eq!((rollback.from, rollback.to, rollback.version.digest()), (2, 1, "sha256:a"));
     assert!(state.take_rollback().is_none() && state.is_on_probation(), "it is loaded now");
-    state.generation_started(3, &rollback.version, Cause::Rollback(&rollback));
+    state.generation_started(3, &rollback.version, &RollbackRule::default(), Cause::Rollback(&rollback));
     let view = state.view(Instant::now());
     assert_eq!((view.state, view.generation, view.digest.as_str()), (PluginState::Running, 3, "sha256:a"));
     assert_eq!(view.rolled_back.map(|rolled| (rolled.from, rolled.to)), Some((2, 1)));
     assert!(view.last_error.is_some_and(|error| error.contains("generation 2 was rolled back")));
     assert!(!state.is_on_probation(), "there is no other version to go back to");
     // Once more, for the rights of its account: the newest files are those that failed as before.
-    state.generation_started(4, &rollback.version, Cause::RightsRestored);
+    state.generation_started(4, &rollback.version, &RollbackRule::default(), Cause::RightsRestored);
     let view = state.view(Instant::now());
     assert_eq!(view.rolled_back.map(|rolled| (rolled.from, rolled.to)), Some((2, 1)));
     assert!(view.last_error.is_some_and(|error| error.contains("generation 2 was rolled back")));
@@ -240,6 +246,32 @@ async fn a_generation_that_faults_on_three_keys_asks_for_the_last_good_one() {
     assert_eq!(state.view(Instant::now()).rolled_back, None);
     fault(&mut state, CallKind::Event, 5, 0..3);
     assert_eq!(state.take_rollback().map(|rollback| rollback.to), Some(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifest_without_rollbacks_or_with_another_digest_keeps_the_version_that_faults() {
+    let rule = |spec: &str| {
+        let head = "apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata: {name: p}\n";
+        RollbackRule::of(&Manifest::parse(format!("{head}spec: {spec}").as_bytes()).unwrap())
+    };
+    let good = format!("sha256:{}", "a".repeat(64));
+    let pinned = |digest: &str| rule(&format!("{{source: {{digest: \"{digest}\"}}}}"));
+    let good: &'static str = good.leak();
+    for (rule, rolls_back) in [
+        (rule("{rollback: never}"), false),
+        (rule("{rollback: onFault}"), true),
+        (pinned(&format!("sha256:{}", "b".repeat(64))), false),
+        // The configuration alone is another one.
+        (pinned(good), true),
+    ] {
+        let mut state = LifecycleState::default();
+        state.load_started();
+        start(&mut state, 1, good);
+        start_under(&mut state, 2, "sha256:b", &rule);
+        assert_eq!(state.is_on_probation(), rolls_back, "{rule:?}");
+        fault(&mut state, CallKind::Reconcile, 2, 0..3);
+        assert_eq!(state.take_rollback().is_some(), rolls_back, "{rule:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
