@@ -13,8 +13,8 @@ use hyper::header::{AUTHORIZATION, HOST};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use crate::hosting::DEFAULT_LISTEN;
 use crate::table::printable;
+use pilothouse_hosting::hosting::DEFAULT_LISTEN;
 
 /// The error of an answer that no host gives.
 pub(crate) const NOT_A_HOST: &str = "the response is not that of a pilothouse host";

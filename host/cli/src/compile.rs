@@ -8,9 +8,9 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
-use crate::hosting::default_cache_dir;
-use crate::inspect::{self, Inspector};
-use crate::output::{complain, print, size};
+use pilothouse_hosting::hosting::default_cache_dir;
+use pilothouse_hosting::inspect::{self, Inspector};
+use pilothouse_hosting::output::{complain, print, size};
 
 const EXAMPLES: &str = "Examples:
   # The components of a plugin directory, into the cache that `run` uses

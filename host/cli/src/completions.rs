@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::output::print;
+use pilothouse_hosting::output::print;
 
 /// The name of the binary.
 const NAME: &str = "pilothouse";

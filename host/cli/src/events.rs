@@ -14,8 +14,8 @@ use pilothouse_manager::PLUGIN_ANNOTATION;
 use pilothouse_object::{Gvk, Object, human_duration};
 use pilothouse_plugin::split_run;
 
-use crate::output;
 use crate::table::Table;
+use pilothouse_hosting::output;
 
 const EXAMPLES: &str = "Examples:
   # Events of and about all plugins, in all namespaces

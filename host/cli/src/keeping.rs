@@ -7,7 +7,7 @@ use pilothouse_manager::RecentLog;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-use crate::event_fields::EventFields;
+use pilothouse_hosting::event_fields::EventFields;
 
 /// The layer that keeps the last lines.
 pub(crate) struct Keeping(pub(crate) RecentLog);

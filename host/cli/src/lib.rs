@@ -3,58 +3,26 @@
 //! A library, so that Cargo compiles it beside the code generation of the crates that it uses; a binary waits for all of it.
 
 mod admin_client;
-#[cfg(feature = "dev")]
-mod build;
-#[cfg(feature = "dev")]
-mod check;
 mod clusters;
 mod compile;
 mod completions;
-#[cfg(feature = "dev")]
-mod component_names;
-mod crd;
-#[cfg(feature = "dev")]
-mod dev;
 #[cfg(all(test, feature = "dev"))]
 mod documents;
-mod election;
-mod event_fields;
 mod events;
-#[cfg(feature = "dev")]
-mod fixtures;
-mod hosting;
-mod inspect;
 mod keeping;
 #[cfg(test)]
 mod log_events;
 mod log_fields;
-mod log_filter;
-mod membership;
 mod missing_features;
-#[cfg(feature = "dev")]
-mod new;
-#[cfg(feature = "dev")]
-mod no_wasi;
 #[cfg(feature = "oci")]
 mod oci;
-mod output;
-mod own_pod;
-mod plugin_objects;
-#[cfg(any(feature = "dev", feature = "oci"))]
-mod put;
-mod rbac;
-mod record;
 mod replay;
 mod run;
-mod runtimes;
-mod signals;
 mod status;
 mod table;
 mod top;
 #[cfg(feature = "traces")]
 mod traces;
-mod worker;
-mod yaml;
 
 use std::process::ExitCode;
 
@@ -98,21 +66,22 @@ struct Cli {
 enum Command {
     #[cfg(feature = "dev")]
     /// Develop plugins: in-memory API server, build from source, reload on every change.
-    Dev(dev::Dev),
+    Dev(pilothouse_dev::Dev),
     #[cfg(feature = "dev")]
     /// Make a folder with a new plugin.
-    New(new::New),
+    New(pilothouse_dev::New),
     #[cfg(feature = "dev")]
     /// Build the component of a plugin crate.
-    Build(build::Build),
+    Build(pilothouse_dev::Build),
     #[cfg(feature = "dev")]
     /// Check a component: what it is, what it asks for, what it costs, and whether a host takes it.
-    Check(check::Check),
+    Check(pilothouse_dev::Check),
     #[cfg(feature = "dev")]
     /// Test a plugin with objects and expected results in YAML files.
-    Test(fixtures::Test),
+    Test(pilothouse_dev::Test),
+    #[cfg(feature = "dev")]
     /// Print the CustomResourceDefinitions of a component, or that of Plugins.
-    Crd(crd::Crd),
+    Crd(pilothouse_dev::Crd),
     /// Connect to a cluster and run the plugins of a directory, or of the cluster itself.
     Run(Box<run::Run>),
     /// Show Kubernetes Events of plugins, and Events of hosts about plugins.
@@ -128,13 +97,14 @@ enum Command {
     #[cfg(feature = "oci")]
     /// Fetch a component from an OCI registry, for a plugin directory.
     Pull(oci::pull::Pull),
+    #[cfg(feature = "dev")]
     /// Print the least RBAC permissions of a host that runs the plugins of a directory.
-    Rbac(rbac::Rbac),
+    Rbac(pilothouse_dev::Rbac),
     /// Print a script with which a shell completes commands and flags.
     Completions(completions::Completions),
     /// Compile one component, in a process of its own (started by the host).
-    #[command(name = worker::COMMAND, hide = true)]
-    Worker(worker::Worker),
+    #[command(name = pilothouse_hosting::worker::COMMAND, hide = true)]
+    Worker(pilothouse_hosting::worker::Worker),
 }
 
 fn parse() -> Cli {
@@ -151,6 +121,7 @@ pub fn main() -> ExitCode {
         Command::New(new) => new.main(),
         #[cfg(feature = "dev")]
         Command::Build(build) => build.main(),
+        #[cfg(feature = "dev")]
         Command::Crd(crd) => crd.main(),
         #[cfg(feature = "dev")]
         Command::Check(check) => check.main(),
@@ -163,6 +134,7 @@ pub fn main() -> ExitCode {
         Command::Compile(compile) => compile.main(),
         #[cfg(feature = "oci")]
         Command::Pull(pull) => pull.main(),
+        #[cfg(feature = "dev")]
         Command::Rbac(rbac) => rbac.main(),
         Command::Completions(completions) => completions.main(&Cli::command()),
         Command::Replay(replay) => return replay.main(),
@@ -171,7 +143,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::complain(&format!("{error:#}"));
+            pilothouse_hosting::output::complain(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -8,7 +8,7 @@ use pilothouse_testkit::paths::repository;
 
 /// The programs whose lines are not of the host: the development server, the workshop of `pilothouse dev`, and commands
 /// that inspect components.
-const NOT_THE_HOST: [&str; 3] = ["host/devserver/src", "host/cli/src/dev", "host/cli/src/inspect"];
+const NOT_THE_HOST: [&str; 3] = ["host/devserver/src", "host/dev/src", "host/hosting/src/inspect"];
 
 /// All sources below a folder.
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {

@@ -5,7 +5,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 
 /// The subcommands that the feature `dev` brings.
-const DEV: [&str; 5] = ["build", "check", "dev", "new", "test"];
+const DEV: [&str; 7] = ["build", "check", "crd", "dev", "new", "rbac", "test"];
 /// The features that are off by default, with the subcommands and flags that each brings.
 const OPTIONAL: [(&str, &[&str]); 2] = [
     ("oci", &["pull", "--signatures", "--signature-key"]),

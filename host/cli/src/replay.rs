@@ -7,9 +7,9 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use pilothouse_recording::{Recording, ReplayOptions, ReplayReport, replay};
 
-use crate::hosting::default_cache_dir;
-use crate::inspect::{self, Inspector};
-use crate::output::{complain, print};
+use pilothouse_hosting::hosting::default_cache_dir;
+use pilothouse_hosting::inspect::{self, Inspector};
+use pilothouse_hosting::output::{complain, print};
 
 /// The code with which the command ends where nothing could be replayed, as that of diff(1).
 const TROUBLE: u8 = 2;

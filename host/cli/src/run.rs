@@ -17,20 +17,20 @@ use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::clusters::ClusterArgs;
-use crate::election::LeaderElectionArgs;
-use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, default_cache_dir};
 use crate::keeping::Keeping;
 use crate::log_fields::LogFields;
-use crate::log_filter::log_filter;
 #[cfg(feature = "oci")]
 use crate::oci::signatures::SignatureArgs;
-use crate::own_pod::OwnPod;
-use crate::plugin_objects;
-use crate::record::RecordArgs;
-use crate::runtimes::{Threads, on_runtimes};
-use crate::signals::Signals;
 #[cfg(feature = "traces")]
 use crate::traces::TraceArgs;
+use pilothouse_hosting::election::LeaderElectionArgs;
+use pilothouse_hosting::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, default_cache_dir};
+use pilothouse_hosting::log_filter::log_filter;
+use pilothouse_hosting::own_pod::OwnPod;
+use pilothouse_hosting::plugin_objects;
+use pilothouse_hosting::record::RecordArgs;
+use pilothouse_hosting::runtimes::{Threads, on_runtimes};
+use pilothouse_hosting::signals::Signals;
 
 /// Default of `--shutdown-timeout`: with the time to flush Events and to release the Lease it ends before the 30 s that
 /// Kubernetes gives a Pod.

@@ -10,8 +10,8 @@ use pilothouse_manager::{
 use pilothouse_plugin::Rule;
 
 use crate::admin_client::{AdminArgs, NOT_A_HOST};
-use crate::output;
 use crate::table::{OutputFormat, Table, printable};
+use pilothouse_hosting::output;
 
 const EXAMPLES: &str = "Examples:
   # All plugins of the host on this machine

@@ -26,7 +26,7 @@ fn the_binary_for_clusters_has_no_crate_that_is_for_development_alone() {
     let production = crates(&["--no-default-features"]);
     // Else the command would not tell anything.
     assert!(production.contains("pilothouse-manager") && production.contains("wasmtime"), "{production:?}");
-    let development = ["pilothouse-devserver", "rcgen"];
+    let development = ["pilothouse-dev", "pilothouse-devserver", "rcgen"];
     assert!(development.iter().all(|name| crates(&[]).contains(*name)), "`dev` is no default feature");
     for name in development.into_iter().chain(["pilothouse-tests", "pilothouse-testkit", "pilothouse-bench"])
     {

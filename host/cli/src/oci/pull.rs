@@ -8,9 +8,9 @@ use pilothouse_plugin::OciReference;
 
 use super::RegistryArgs;
 use super::signatures::read_keys;
-use crate::inspect;
-use crate::output::{print, size};
-use crate::put::put;
+use pilothouse_hosting::inspect;
+use pilothouse_hosting::output::{print, size};
+use pilothouse_hosting::put::put;
 
 const EXAMPLES: &str = "Examples:
   # A component into a plugin directory, as oci://REGISTRY/REPOSITORY@sha256:DIGITS

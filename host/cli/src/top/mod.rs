@@ -17,9 +17,9 @@ use tokio::time::sleep;
 use self::rates::{Column, Rates, rates};
 use self::screen::{Quit, Screen};
 use crate::admin_client::{AdminArgs, NOT_A_HOST};
-use crate::output;
-use crate::signals::Signals;
 use crate::table::{OutputFormat, printable};
+use pilothouse_hosting::output;
+use pilothouse_hosting::signals::Signals;
 
 const EXAMPLES: &str = "Examples:
   # The plugins of the host on this machine, those that use most CPU time first; q and Enter, or Ctrl-C, ends it

@@ -7,8 +7,8 @@ use pilothouse_manager::{PluginState, UsageList};
 use tokio::sync::oneshot;
 
 use super::rates::{PluginRates, Quantile, Rates};
-use crate::output::size;
 use crate::table::{Table, printable};
+use pilothouse_hosting::output::size;
 
 /// The other screen of the terminal, without a cursor, on which long lines are cut.
 const TAKE: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";

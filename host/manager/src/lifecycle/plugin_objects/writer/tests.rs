@@ -134,7 +134,7 @@ async fn after_a_conflict_a_status_is_written_when_the_cache_shows_another_versi
 #[tokio::test]
 async fn the_status_of_a_version_that_is_gone_is_a_conflict_also_if_another_plugin_has_the_name() {
     let server = DevServer::start(DevServerOptions::default()).await.unwrap();
-    server.seed(&repository().join("host/cli/src/crd/plugins.yaml")).unwrap();
+    server.seed(&repository().join("host/dev/src/crd/plugins.yaml")).unwrap();
     let (client, key) = (client(&server).await, "default/p".parse::<ObjectKey>().unwrap());
     let create = async || {
         let mut body = plugin("default", 5, 1, &json!({}));
