@@ -163,6 +163,8 @@ fn a_tenants_plugin_runs_and_its_status_says_what_becomes_of_it(server: Server) 
     ensure!(lines() == 1, "retries are no news: {}", lines());
 
     let digest = plugins::digest(&component);
+    // A key to reconcile.
+    cluster.config_map(SHOP, "one")?;
     // A Plugin that acts as the account of another namespace.
     cluster.create(&json!({
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",

@@ -421,13 +421,13 @@ fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -
     }
     cluster.create(&serde_saphyr::from_str::<Value>(&cli::run(dir, &["crd", "--plugins"])?.stdout)?)?;
     let tenants = TENANTS.join(",");
-    let [noop, configured] = ["noop", "configured"].map(|guest| -> Result<_> {
+    let [probe, configured] = ["probe", "configured"].map(|guest| -> Result<_> {
         let component = fs::read(guests::wasm(guest)?)?;
         let digest = plugins::digest(&component);
         Ok((plugins::serve(component)?, digest))
     });
-    let (noop, configured) = (noop?, configured?);
-    let hosts = format!("{},{}", noop.0, configured.0);
+    let (probe, configured) = (probe?, configured?);
+    let hosts = format!("{},{}", probe.0, configured.0);
     let of_host = ["--plugins-from-cluster", &tenants, "--no-leader-election", "--no-admin-tokens"];
     let kubeconfig = rbac::grant(plane, dir, (HOST, ACCOUNT), &of_host)?;
     let host = Host::start(options(
@@ -438,22 +438,10 @@ fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -
     ))?;
     host.wait_for("the host to be ready", SOON, || host.get("/readyz").map(|answer| answer.status == 200))?;
 
-    let [shop, tools] = TENANTS;
-    for (namespace, guest, (server, digest), more) in [
-        (shop, "noop", noop, json!({})),
-        (
-            tools,
-            "configured",
-            configured,
-            json!({
-                "config": {"namespace": tools},
-                "configFrom": [{"secretRef": {"namespace": tools, "name": "settings"}}],
-            }),
-        ),
-    ] {
+    for namespace in TENANTS {
         // What docs/plugins-from-cluster.md gives the account and the host beside the printed rights.
         plane.kubectl(&["create", "serviceaccount", "robot", "-n", namespace])?;
-        let reads = ["--verb=get,list,watch", "--resource=configmaps,secrets"];
+        let reads = ["--verb=get,list,watch,patch", "--resource=configmaps,secrets"];
         allow(plane, namespace, "robot", (namespace, "robot"), &reads)?;
         let of_settings = ["--verb=list,watch", "--resource=secrets", "--resource-name=settings"];
         allow(plane, namespace, "settings", (HOST, ACCOUNT), &of_settings)?;
@@ -463,11 +451,30 @@ fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -
             plane.kubectl(&["auth", "can-i", "list", "configmaps", &user, "-n", namespace]).map(|_| true)
         })?;
         cluster.create(&settings(namespace))?;
+        // A key to reconcile, and the object that the probe writes as its account.
+        cluster.config_map(namespace, "one")?;
+    }
+    let [shop, tools] = TENANTS;
+    let writes = |namespace: &str| {
+        let mut config = writes_to("one");
+        config["namespaces"] = json!([namespace]);
+        config["targetKey"] = json!(format!("{namespace}/one"));
+        json!({"config": config})
+    };
+    let configures = json!({
+        "config": {"namespace": tools},
+        "configFrom": [{"secretRef": {"namespace": tools, "name": "settings"}}],
+    });
+    for (namespace, guest, (server, digest), more) in [
+        (shop, "probe", &probe, writes(shop)),
+        (tools, "probe", &probe, writes(tools)),
+        (tools, "configured", &configured, configures),
+    ] {
         let mut spec = more;
         spec["source"] = json!({"url": format!("{server}/{guest}.wasm"), "digest": digest});
         spec["serviceAccount"] = json!({"namespace": namespace, "name": "robot"});
         spec["permissions"] = json!([
-            {"groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "namespaces": [namespace]},
+            {"groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "patch"], "namespaces": [namespace]},
         ]);
         cluster.create(&json!({
             "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
@@ -477,12 +484,16 @@ fn a_host_of_plugins_of_the_cluster_is_refused_nothing_and_needs_every_right() -
             let status = cluster.get(PLUGIN, namespace, guest)?.context("it is gone")?["status"].clone();
             let conditions = status["conditions"].as_array().context("no conditions")?;
             let is_ready = |own: &Value| own["type"] == "Ready" && own["status"] == "True";
-            ensure!(conditions.iter().any(is_ready) && status["digest"] == digest, "{status}");
+            ensure!(conditions.iter().any(is_ready) && status["digest"] == **digest, "{status}");
             Ok(true)
         })?;
     }
-    // A key to reconcile.
-    cluster.config_map(tools, "one")?;
+    for namespace in TENANTS {
+        host.wait_for(&format!("a write in {namespace}"), SOON, || {
+            let written = cluster.get("v1/ConfigMap", namespace, "one")?.context("it is gone")?;
+            anyhow::Ok(written.pointer("/metadata/labels/probe").is_some())
+        })?;
+    }
     host.wait_for("the configuration of the Secret", SOON, || {
         let told = loglines::said(&host, &format!("{tools}/configured"), "configured");
         told.iter().any(|line| line.field("name") == "password")
