@@ -199,7 +199,7 @@ fn names_mean_what_they_mean_to_kubectl(server: Server) -> Result<()> {
         ensure!(asked.contains(&path), "{name}: not {path} in\n{asked}");
     }
     // kubectl forgets the version of a short name.
-    ensure!(runtime.block_on(mapper.resolve("hpa.v1.autoscaling"))?.gvk.version == "v1");
+    ensure!(runtime.block_on(mapper.resolve("hpa.v2.autoscaling"))?.gvk.version == "v2");
     for name in ["nothing", "pods.apps", "deployments.v9.apps"] {
         ensure!(runtime.block_on(mapper.resolve(name)).is_err_and(|error| error.is_no_match()), "{name}");
         ensure!(plane.kubectl(&["get", name]).is_err(), "{name}");

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Rule, each, give, lacks, made, part, set, text};
 use crate::api::JsonMap;
+use crate::kinds::daemon_sets;
 
 pub(super) const RULES: &[Rule] = &[
     Rule { on: "io.k8s.api.core.v1.PodSpec", gives: &[], apply: service_account },
@@ -37,6 +38,7 @@ pub(super) const RULES: &[Rule] = &[
         gives: &[],
         apply: |strategy| zeros(strategy, &["maxUnavailable", "maxSurge"]),
     },
+    Rule { on: "io.k8s.api.apps.v1.DaemonSet", gives: &[], apply: daemon_sets::read },
     Rule {
         on: "io.k8s.api.apps.v1.DaemonSetUpdateStrategy",
         gives: &[],

@@ -4,6 +4,7 @@
 //! Everything else about a kind is in `tables/`.
 
 mod convert;
+pub(crate) mod daemon_sets;
 mod fields;
 mod immutable;
 mod pod_updates;

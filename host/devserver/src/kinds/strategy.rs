@@ -4,7 +4,7 @@
 //! stands in one entry here; the verbs ask the strategy and never for a name.
 
 use super::immutable::{self, Fixed, fixed, fixed_as, fixed_text};
-use super::{pod_updates, prepare};
+use super::{daemon_sets, pod_updates, prepare};
 use crate::api::{ApiError, Cause, JsonMap, NameRule, Timestamp};
 
 /// Fills in what a new object lacks, and takes out what is not a client's to say.
@@ -267,7 +267,16 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "statefulsets",
         Strategy { names: NameRule::Label, check_update: immutable::stateful_set, ..COUNTED },
     ),
-    ("apps", "daemonsets", Strategy { fixed: &[fixed("spec.selector")], ..COUNTED }),
+    (
+        "apps",
+        "daemonsets",
+        Strategy {
+            fixed: &[fixed("spec.selector")],
+            prepare_create: daemon_sets::create,
+            prepare_update: daemon_sets::update,
+            ..COUNTED
+        },
+    ),
     ("apps", "controllerrevisions", Strategy { fixed: &[fixed("data")], ..BUILTIN }),
     (
         "batch",

@@ -205,7 +205,6 @@ pub(super) const STEPS: &[Step] = &[
     run("-n yard delete ship victory"),
     run("delete crd ships.sea.example"),
     // What there is.
-    run("api-versions"),
     run("api-resources --no-headers --verbs=list,get -o name --sort-by=name"),
     run("api-resources --no-headers --api-group=apps -o wide"),
     run("api-resources --no-headers --api-group=rbac.authorization.k8s.io -o name"),
