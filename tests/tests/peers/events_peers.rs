@@ -2,7 +2,7 @@
 //! the Events are compared field by field, in both APIs, and with them what `kubectl get events` and `kubectl describe` show.
 //!
 //! Both record about the same objects, one after the other. Names end, and times are, as they happen to be: both are checked for their
-//! form only. What differs is listed, each with its reason (docs/events.md, "What differs"), and must differ just so.
+//! form only. What differs is listed, each with its reason (docs/events.md, "Differences from client-go"), and must differ just so.
 
 mod recorders;
 mod seen;
