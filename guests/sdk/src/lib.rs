@@ -135,12 +135,6 @@ mod documents {
     #[doc = include_str!("../../../docs/guests.md")]
     struct Guests;
 
-    #[doc = include_str!("../../../docs/migrating.md")]
-    struct Migrating;
-
-    #[doc = include_str!("../../../docs/several-clusters.md")]
-    struct SeveralClusters;
-
     #[doc = include_str!("../README.md")]
     struct Crate;
 }
