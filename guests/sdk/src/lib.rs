@@ -120,8 +120,8 @@ pub mod prelude {
         Added, BatchReconciler, Condition, ConditionStatus, Conditions, Config, Context, Controller, Deleted,
         Delivery, Descriptor, Error, Event, EventHandler, Failure, Finalizer, Index, Key, Kind, Map,
         Metadata, Object, ObjectMetadata, Outcome, OwnerReference, Permission, Predicate, Projection,
-        RateLimiter, Reconciler, Refusal, Request, Resource, Schedule, Schema, Updated, Verb, Watch,
-        Written, controller_reference, finalizer, owner_reference, set_controller_reference,
+        RateLimiter, Reconciler, Refusal, Request, Resource, Schedule, Schema, Updated, Verb, Watch, Written,
+        controller_reference, finalizer, owner_reference, set_controller_reference,
     };
     pub use crate::{debug, error, info, trace, warn};
 }
