@@ -170,6 +170,15 @@ impl Fault {
         Self::new(FaultKind::HostBusy, format!("no instance could be made: {error}"))
     }
 
+    /// One instance would have more memory than any may have on this host.
+    pub(crate) fn over_bound(most: u64, wanted: usize) -> Self {
+        let message = format!(
+            "the instance requested {wanted} bytes of memory, and one may have {most} on this host: seven eighths of \
+             host.guestMemory of the limits file, or of half of the host's memory; raise that, or correct the plugin"
+        );
+        Self::new(FaultKind::Memory, message)
+    }
+
     /// All instances together would have more memory than the host's bound.
     pub(crate) fn no_memory() -> Self {
         let message = "the instances of all plugins together have no more memory; if that lasts, raise host.guestMemory of the \

@@ -11,8 +11,17 @@ use parking_lot::Mutex;
 /// Size of an instance that may use the last part of the bound: what a guest of `pilothouse-sdk` has in its first calls.
 const SMALL: u64 = 4 << 20;
 
-/// Drops an idle instance, if there is one.
-type MakeRoom = Box<dyn Fn() -> bool + Send + Sync>;
+/// Drops an idle instance, if all idle ones together have so many bytes.
+type MakeRoom = Box<dyn Fn(u64) -> bool + Send + Sync>;
+
+/// Why an instance gets no more memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoMemory {
+    /// It would have more than one instance may have, also if it were the only one: these bytes.
+    TooLarge(u64),
+    /// Others have it.
+    Full,
+}
 
 /// The account of the memory of all instances of an engine. Without a bound until one is set.
 pub struct GuestMemory {
@@ -37,9 +46,9 @@ impl std::fmt::Debug for GuestMemory {
 }
 
 impl GuestMemory {
-    /// Sets the bytes that all instances together may have, and what drops an idle instance to make room: `true` if it dropped
-    /// one. It is called while a guest runs, on the thread of that guest.
-    pub fn set_bound(&self, bytes: u64, make_room: impl Fn() -> bool + Send + Sync + 'static) {
+    /// Sets the bytes that all instances together may have, and what drops an idle instance to make room for so many bytes: `true`
+    /// if it dropped one. It is called while a guest runs, on the thread of that guest.
+    pub fn set_bound(&self, bytes: u64, make_room: impl Fn(u64) -> bool + Send + Sync + 'static) {
         *self.make_room.lock() = Some(Box::new(make_room));
         self.bound.store(bytes, Relaxed);
     }
@@ -56,18 +65,20 @@ impl GuestMemory {
         self.used.load(Relaxed)
     }
 
-    /// Reserves bytes for an instance that then has `size`; `false` if there is no room, also without any idle instance.
-    pub(crate) fn reserve(&self, bytes: u64, size: u64) -> bool {
+    /// Reserves bytes for an instance that then has `size`. Idle instances go when that makes enough room.
+    pub(crate) fn reserve(&self, bytes: u64, size: u64) -> Result<(), NoMemory> {
         loop {
             let bound = self.bound();
             let most = if size <= SMALL { bound } else { bound - bound / 8 };
-            let add = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= most);
-            if self.used.fetch_update(Relaxed, Relaxed, add).is_ok() {
-                return true;
+            if size > most {
+                return Err(NoMemory::TooLarge(most));
             }
+            let add = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= most);
+            let Err(used) = self.used.fetch_update(Relaxed, Relaxed, add) else { return Ok(()) };
+            let missing = used.saturating_add(bytes) - most;
             // One at a time: what another thread drops may be room enough.
-            if !self.make_room.lock().as_ref().is_some_and(|make_room| make_room()) {
-                return false;
+            if !self.make_room.lock().as_ref().is_some_and(|make_room| make_room(missing)) {
+                return Err(NoMemory::Full);
             }
         }
     }
@@ -88,32 +99,41 @@ mod tests {
     #[test]
     fn instances_together_never_have_more_than_the_bound() {
         let memory = GuestMemory::default();
-        assert!(memory.reserve(1 << 40, 1 << 40), "there is no bound yet");
+        assert_eq!(memory.reserve(1 << 40, 1 << 40), Ok(()), "there is no bound yet");
         memory.release(1 << 40);
-        memory.set_bound(64 * MIB, || false);
-        assert!(memory.reserve(56 * MIB, 56 * MIB));
-        assert!(!memory.reserve(1, 56 * MIB + 1), "the rest is for small instances");
-        assert!(memory.reserve(4 * MIB, 4 * MIB) && memory.reserve(4 * MIB, 4 * MIB));
-        assert!(!memory.reserve(1, 1));
+        memory.set_bound(64 * MIB, |_| false);
+        assert_eq!(memory.reserve(57 * MIB, 57 * MIB), Err(NoMemory::TooLarge(56 * MIB)));
+        assert_eq!(memory.reserve(40 * MIB, 40 * MIB), Ok(()));
+        assert_eq!(
+            memory.reserve(20 * MIB, 20 * MIB),
+            Err(NoMemory::Full),
+            "the rest is for small instances"
+        );
+        for _ in 0..6 {
+            assert_eq!(memory.reserve(4 * MIB, 4 * MIB), Ok(()));
+        }
+        assert_eq!(memory.reserve(1, 1), Err(NoMemory::Full));
         memory.release(1);
-        assert!(memory.reserve(1, 1));
+        assert_eq!(memory.reserve(1, 1), Ok(()));
         assert_eq!(memory.used(), 64 * MIB);
     }
 
     #[test]
-    fn idle_instances_go_before_growth_is_refused() {
+    fn idle_instances_go_before_growth_is_refused_unless_that_makes_no_room() {
         let memory = Arc::new(GuestMemory::default());
         let (idle, account) = (AtomicU64::new(3), Arc::downgrade(&memory));
-        memory.set_bound(8 * MIB, move || {
-            let account = account.upgrade().unwrap();
-            let dropped = idle.fetch_update(Relaxed, Relaxed, |idle| idle.checked_sub(1)).is_ok();
-            account.release(if dropped { 2 * MIB } else { 0 });
+        memory.set_bound(8 * MIB, move |bytes| {
+            let enough = |idle: u64| (idle > 0 && idle * 2 * MIB >= bytes).then(|| idle - 1);
+            let dropped = idle.fetch_update(Relaxed, Relaxed, enough).is_ok();
+            account.upgrade().unwrap().release(if dropped { 2 * MIB } else { 0 });
             dropped
         });
-        assert!(memory.reserve(6 * MIB, 2 * MIB));
-        assert!(memory.reserve(4 * MIB, 4 * MIB), "one idle instance goes");
+        assert_eq!(memory.reserve(6 * MIB, 2 * MIB), Ok(()));
+        assert_eq!(memory.reserve(4 * MIB, 4 * MIB), Ok(()), "one idle instance goes");
         assert_eq!(memory.used(), 8 * MIB);
-        assert!(memory.reserve(4 * MIB, 4 * MIB), "the other two go");
-        assert!(!memory.reserve(MIB, MIB), "none is left");
+        assert_eq!(memory.reserve(5 * MIB, 4 * MIB), Err(NoMemory::Full), "the two others have four");
+        assert_eq!(memory.used(), 8 * MIB, "and stay");
+        assert_eq!(memory.reserve(4 * MIB, 4 * MIB), Ok(()));
+        assert_eq!(memory.reserve(MIB, MIB), Err(NoMemory::Full), "none is left");
     }
 }

@@ -15,7 +15,7 @@ use crate::backtrace;
 use crate::budget::Budget;
 use crate::code::Code;
 use crate::deadline::{Deadline, Exceeded};
-use crate::error::{Fault, FaultKind, OverLimit};
+use crate::error::{Fault, FaultKind, LoadError, OverLimit};
 use crate::exports::{Exports, NotExported};
 use crate::handles::max_places;
 use crate::host::{CallContext, HostImports};
@@ -142,7 +142,11 @@ impl Instance {
     /// # Errors
     /// When the component cannot be mapped, the engine has no room for another instance, or its start code faults.
     pub async fn new(code: &Code, host: Arc<dyn HostImports>, limits: Limits) -> Result<Self, Fault> {
-        let linked = code.linked().map_err(|e| Fault::code_unavailable(&e))?;
+        let linked = code.linked().map_err(|error| match error {
+            LoadError::CodeLost(_) => Fault::code_unavailable(&error),
+            // The host could not read the file now, as without a free descriptor.
+            _ => Fault::host_busy(&error),
+        })?;
         let engine = &code.engine().0;
         let state = StoreState::new(host, limits, Arc::clone(&engine.memory));
         let mut store = Store::new(&engine.wasmtime, state);
@@ -319,6 +323,7 @@ fn is_without_room(error: &wasmtime::Error) -> bool {
 fn fault(state: &StoreState, kind: FaultKind, error: &wasmtime::Error) -> Fault {
     match state.limiter.refused() {
         Some(Refused::OverLimit(wanted)) => return Fault::memory(state.limits.memory, wanted),
+        Some(Refused::OverBound(wanted, most)) => return Fault::over_bound(most, wanted),
         Some(Refused::HostBusy) => return Fault::no_memory(),
         None => {}
     }

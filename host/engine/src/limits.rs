@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wasmtime::ResourceLimiter;
 
-use crate::guest_memory::GuestMemory;
+use crate::guest_memory::{GuestMemory, NoMemory};
 
 /// Limits memory and tables, and records a refused request so that the following trap is reported with its reason.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct StoreLimiter {
 pub(crate) enum Refused {
     /// The instance would have more than its limit: the size in bytes that it requested.
     OverLimit(usize),
+    /// The instance would have more than one instance may have on this host: the size that it requested, and the most.
+    OverBound(usize, u64),
     /// All instances together would have more than the host's bound.
     HostBusy,
 }
@@ -68,15 +70,21 @@ impl ResourceLimiter for StoreLimiter {
         &mut self,
         current: usize,
         desired: usize,
-        _max: Option<usize>,
+        max: Option<usize>,
     ) -> wasmtime::Result<bool> {
+        if max.is_some_and(|max| desired > max) {
+            // The memory itself has this maximum: it does not grow, and the guest is told so.
+            return Ok(false);
+        }
         let growth = desired.saturating_sub(current);
         let memory = self.memory.saturating_add(growth);
         if memory > self.max_memory {
             return self.refuse(Refused::OverLimit(memory));
         }
-        if !self.all.reserve(growth as u64, memory as u64) {
-            return self.refuse(Refused::HostBusy);
+        match self.all.reserve(growth as u64, memory as u64) {
+            Ok(()) => {}
+            Err(NoMemory::TooLarge(most)) => return self.refuse(Refused::OverBound(memory, most)),
+            Err(NoMemory::Full) => return self.refuse(Refused::HostBusy),
         }
         self.memory = memory;
         Ok(true)

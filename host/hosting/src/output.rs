@@ -1,4 +1,4 @@
-//! [`print`], [`print_on`] and [`complain`]: what a command writes to standard output and standard error; [`harmless`], [`size`],
+//! [`print()`], [`print_on`] and [`complain`]: what a command writes to standard output and standard error; [`harmless`], [`size`],
 //! [`shown`] and [`yaml_scalar`]: how it writes texts of others, sizes, paths, and texts in YAML.
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ pub fn print(text: &str) -> Result<()> {
     print_on(text).map(drop)
 }
 
-/// As [`print`], of a command that goes on: whether somebody still reads.
+/// As [`print()`], of a command that goes on: whether somebody still reads.
 pub fn print_on(text: &str) -> Result<bool> {
     let mut out = std::io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

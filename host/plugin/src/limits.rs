@@ -48,6 +48,21 @@ pub struct Limits {
 impl Limits {
     /// Maximum of `memory` in bytes, and the size of a memory slot in the instance pool.
     pub const MAX_MEMORY: usize = 1 << 30;
+    /// The longest that `describe` may take, whatever limits the manifest sets for calls: loads of all plugins take turns. It
+    /// has the log and the configuration alone, so it waits for nobody.
+    pub const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
+    /// The most CPU time of `describe`.
+    pub const DESCRIBE_CPU: Duration = Duration::from_secs(2);
+
+    /// The limits of a call of `describe`.
+    #[must_use]
+    pub fn for_describe(self) -> Self {
+        Self {
+            call_timeout: self.call_timeout.min(Self::DESCRIBE_TIMEOUT),
+            cpu_per_call: self.cpu_per_call.min(Self::DESCRIBE_CPU),
+            ..self
+        }
+    }
 }
 
 /// Maximum number of concurrent reconciles that a descriptor or a manifest may name.

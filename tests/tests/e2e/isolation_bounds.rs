@@ -196,19 +196,31 @@ fn a_plugin_that_takes_memory_in_its_calls_is_stopped_at_the_bound_of_the_host(s
     let args = vec!["--limits".to_owned(), file.display().to_string()];
     let stage = Stage::with(plane, "hungry", HostOptions { args, ..HostOptions::new(plane.kubeconfig()) })?;
     neighbour(&stage)?;
-    // Its own limit is far above the bound of all instances.
-    let hungry = probe("hungry", stage.namespace, json!({"mode": "hog"})).limits(json!({"memory": "1Gi"}));
-    stage.install("hungry", "probe", &hungry)?;
-    is_called(&stage, "neighbour", "one")?;
+    // Four calls at once of 20 MiB, each within its own limit.
+    let names = ["a", "b", "c", "d"];
+    names.iter().try_for_each(|name| stage.cluster.config_map(stage.namespace, name).map(drop))?;
+    let config = json!({"mode": "sleep", "milliseconds": 3000, "hold": 20, "maxConcurrentReconciles": 4});
+    stage.install("hungry", "probe", &probe("hungry", stage.namespace, config))?;
     let faults = |kind: &str| -> Result<f64> {
         let labels = [("plugin", "hungry"), ("kind", kind)];
         Ok(stage.host.metrics()?.sum("pilothouse_guest_faults_total", &labels).unwrap_or_default())
     };
-    stage.host.wait_for("memory to be refused", SOON, || faults("host-busy").map(|count| count >= 2.0))?;
-    // Nobody is blamed, and the memory is there for others.
+    stage.host.wait_for("memory to be refused", SOON, || faults("host-busy").map(|count| count >= 1.0))?;
+    // Nobody is blamed, what was refused comes again, and the memory is there for others.
+    let called =
+        |plugin: &str, name: &str| called_with(&stage.host, plugin, &format!("{}/{name}", stage.namespace));
+    names.iter().try_for_each(|name| called("hungry", name))?;
     assert_eq!(faults("memory")?, 0.0);
     assert_eq!(plugins::status(&stage.host, "hungry")?.state, "running");
-    is_called(&stage, "neighbour", "two")
+    is_called(&stage, "neighbour", "two")?;
+    // One that wants more than any instance may have is blamed itself, although its own limit is above that.
+    let greedy = probe("greedy", stage.namespace, json!({"mode": "hog"})).limits(json!({"memory": "1Gi"}));
+    stage.install("greedy", "probe", &greedy)?;
+    let blamed = |status: &Status| {
+        status.last_error.as_deref().is_some_and(|error| error.contains("one may have 58720256 on this host"))
+    };
+    plugins::wait_until(&stage.host, "greedy", "blamed", blamed)?;
+    is_called(&stage, "neighbour", "three")
 }
 
 /// The host acts as a user with Roles in two namespaces, and one for a single name: any wider list or watch is refused.

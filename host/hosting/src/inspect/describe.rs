@@ -11,7 +11,7 @@ use super::imports::Imports;
 /// Asks a component to describe itself with this configuration; the answer is JSON.
 pub async fn call(code: &Code, manifest: &Manifest, config: &Map<String, Value>) -> Result<Vec<u8>, String> {
     let config: Arc<[u8]> = Value::Object(config.clone()).to_string().into_bytes().into();
-    let (imports, limits) = (Imports { config: Arc::clone(&config) }, manifest.limits.engine);
+    let (imports, limits) = (Imports { config: Arc::clone(&config) }, manifest.limits.engine.for_describe());
     let call = async {
         let mut instance = Instance::new(code, Arc::new(imports), limits).await?;
         instance.describe(&config).await

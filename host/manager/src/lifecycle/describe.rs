@@ -1,7 +1,6 @@
 //! The step `describe` of a load: the guest describes itself, within the host's bounds.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pilothouse_engine::{FaultKind, LogOnly};
 use pilothouse_plugin::{Description, Grants, Limits, World, printable};
@@ -11,20 +10,6 @@ use crate::imports::plugin_imports::PluginImports;
 use crate::lifecycle::load::{Load, LoadFailure, Loader};
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::warnings::Warnings;
-
-/// The longest that `describe` may take, and the most CPU time, whatever limits the manifest sets for calls: loads of all
-/// plugins take turns. It has the log and the configuration alone, so it waits for nobody.
-const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
-const DESCRIBE_CPU: Duration = Duration::from_secs(2);
-
-/// The limits of a call of `describe`.
-fn describe_limits(calls: Limits) -> Limits {
-    Limits {
-        call_timeout: calls.call_timeout.min(DESCRIBE_TIMEOUT),
-        cpu_per_call: calls.cpu_per_call.min(DESCRIBE_CPU),
-        ..calls
-    }
-}
 
 /// Number of hosts that a warning names.
 const HOSTS_NAMED: usize = 3;
@@ -52,8 +37,7 @@ impl Loader {
         imports: &Arc<PluginImports>,
     ) -> Result<Vec<u8>, LoadFailure> {
         let (code, imports) = (Arc::clone(code), Arc::new(LogOnly::new(Arc::clone(imports) as _)));
-        let (config, limits) =
-            (Arc::clone(load.config.json()), describe_limits(load.manifest().limits.engine));
+        let (config, limits) = (Arc::clone(load.config.json()), load.manifest().limits.engine.for_describe());
         let instances = Arc::clone(plugin.instances());
         // Guest code runs on the guest threads only. A load that is cancelled takes its call with it.
         let call = plugin.spawn(async move {
@@ -71,6 +55,13 @@ impl Loader {
                     "describe failed: it took longer than {:?}; it has the log and the configuration alone and must not wait: correct the plugin",
                     limits.call_timeout
                 ));
+            }
+            if fault.kind == FaultKind::Cpu && limits.cpu_per_call == Limits::DESCRIBE_CPU {
+                return format!(
+                    "describe failed: it used more than {:?} of CPU time, whatever limits.cpuPerCall is: correct the plugin",
+                    Limits::DESCRIBE_CPU
+                )
+                .into();
             }
             if fault.kind.is_of_host() {
                 return LoadFailure::Retry(format!("describe failed: {fault}"));
@@ -118,25 +109,5 @@ impl Loader {
             tracing::warn!(event = "outgoing_host_missing", plugin = &**plugin.name(), "{text}");
             warnings.set("outgoingHosts", text);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn describe_has_a_short_limit_of_its_own_and_none_above_that_of_calls() {
-        let seconds = |timeout, cpu| Limits {
-            call_timeout: Duration::from_secs(timeout),
-            cpu_per_call: Duration::from_secs(cpu),
-            ..Limits::default()
-        };
-        let limits = |timeout, cpu| {
-            let limits = describe_limits(seconds(timeout, cpu));
-            (limits.call_timeout.as_secs(), limits.cpu_per_call.as_secs())
-        };
-        assert_eq!(limits(600, 600), (5, 2));
-        assert_eq!(limits(3, 1), (3, 1));
     }
 }

@@ -151,3 +151,18 @@ fn values_are_written_with_the_largest_unit_that_fits() {
     assert_eq!(Unit::Bytes.write(1000.0), "1000");
     assert_eq!((Unit::Rate.write(0.01), Unit::Count.write(0.0)), ("0.01".to_owned(), "0".to_owned()));
 }
+
+#[test]
+fn describe_has_a_short_limit_of_its_own_and_none_above_that_of_calls() {
+    let limits = |timeout, cpu| {
+        let calls = Limits {
+            call_timeout: Duration::from_secs(timeout),
+            cpu_per_call: Duration::from_secs(cpu),
+            ..Limits::default()
+        };
+        let limits = calls.for_describe();
+        (limits.call_timeout.as_secs(), limits.cpu_per_call.as_secs())
+    };
+    assert_eq!(limits(600, 600), (5, 2));
+    assert_eq!(limits(3, 1), (3, 1));
+}

@@ -3,7 +3,7 @@
 //! Rules:
 //! - a tenant (a plugin) has at most `limit` leases; each is for one instance;
 //! - the memory of all instances is within the host's bound, or a tenant beyond its first lease waits: each tenant may always
-//!   have one, so that no plugin keeps another from working;
+//!   have one; [`GuestMemory`](pilothouse_engine::GuestMemory) may refuse that one its memory;
 //! - before a tenant waits for memory or a slot, the idle instances used least recently go, whosever they are; none go if
 //!   that would not make room;
 //! - tenants that wait are served in their order, and none before those of the same tenant that came earlier.
@@ -116,6 +116,11 @@ impl<I> Ledger<I> {
     /// What all instances together may use.
     pub(crate) fn bounds(&self) -> PoolBounds {
         self.bounds
+    }
+
+    /// Bytes of all idle instances.
+    pub(crate) fn idle_bytes(&self) -> u64 {
+        self.idle_bytes
     }
 
     fn next_number(&mut self) -> u64 {

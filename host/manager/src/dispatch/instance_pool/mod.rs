@@ -109,8 +109,13 @@ impl InstancePool {
     /// Sets the bound of the memory that instances grow to in calls; idle instances go before a growth is refused.
     pub(crate) fn bound(&self, memory: &GuestMemory) {
         let pool = Arc::downgrade(&self.0);
-        let make_room = move || pool.upgrade().is_some_and(|inner| Self(inner).evict_one());
-        memory.set_bound(self.0.state.lock().ledger.bounds().memory, make_room);
+        let make_room = move |bytes| {
+            let Some(pool) = pool.upgrade().map(Self) else { return false };
+            let idle = pool.0.state.lock().ledger.idle_bytes();
+            idle >= bytes && pool.evict_one()
+        };
+        let bounds = self.0.state.lock().ledger.bounds();
+        memory.set_bound(bounds.memory, make_room);
     }
 
     /// Adds a plugin, which may lease nothing yet.

@@ -9,6 +9,7 @@ use std::iter;
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use pilothouse_engine::FaultKind;
@@ -36,10 +37,15 @@ struct Round<'a> {
     faulted: Vec<ObjectKey>,
     /// The last fault of the guest, with its keys.
     last_fault: Option<String>,
+    /// The host had no room for an instance.
+    finds_no_room: bool,
     any_answer: bool,
     /// When the last call ended, if it was answered.
     ended: Option<Instant>,
 }
+
+/// How long a worker waits for which the host had no room for an instance.
+const NO_ROOM_PAUSE: Duration = Duration::from_millis(50);
 
 /// Reconciles the keys, records an outcome for each, and ends their progress in the queue. Returns when the last call ended,
 /// if it was answered.
@@ -59,6 +65,7 @@ pub(super) async fn run(
         called: None,
         faulted: Vec::new(),
         last_fault: None,
+        finds_no_room: false,
         any_answer: false,
         ended: None,
     };
@@ -67,14 +74,18 @@ pub(super) async fn run(
         warm.release();
         round.record_panic(&*panic);
     }
-    if round.last_fault.is_some() {
+    if round.last_fault.is_some() || round.finds_no_room {
         // There is no instance in it, and somebody may wait.
         warm.release();
     }
     round.record_faults();
-    let ended = round.ended;
+    let (ended, finds_no_room) = (round.ended, round.finds_no_room);
     drop(permit);
     keys.finish();
+    if finds_no_room {
+        // The next key would find none either, and go into its backoff as well.
+        let _ = plugin.stopping().run_until_cancelled(tokio::time::sleep(NO_ROOM_PAUSE)).await;
+    }
     ended
 }
 
@@ -123,6 +134,7 @@ impl Round<'_> {
                     if backs_off {
                         outcome::record_backoff(plugin, part, fault.kind);
                     }
+                    self.finds_no_room |= fault.kind == FaultKind::HostBusy;
                     if fault.kind.is_of_host() {
                         plugin.record_host_condition(generation.number, &error);
                     } else {
