@@ -168,28 +168,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn faults_and_denials_are_counted_whatever_the_log_leaves_out() {
-        let test = TestPlugin::new().await;
-        let described = json!({"watches": [{"version": "v1", "kind": "ConfigMap"}]});
-        let (component, _calls) = FakeComponent::new("sha256:a", World::Reconciler, described);
-        let component = component.script(|call: GuestCall| async move {
-            match &*call.keys[0] {
-                "a/trap" => Err(fault(FaultKind::Trap)),
-                // Of the host.
-                "a/busy" => Err(fault(FaultKind::HostBusy)),
-                _ => done(&call),
-            }
-        });
-        test.run(component).await;
-        test.server.create("a/fine", json!({}));
-        test.server.create("a/busy", json!({}));
-        settle().await;
-        assert_eq!(test.plugin.troubles(), Troubles::default());
-        test.server.create("a/trap", json!({}));
-        settle().await;
-        assert_eq!(test.plugin.troubles(), Troubles { faults: 1, denials: 0 });
-        test.plugin.denials().record(Denied::Http, "no");
-        assert_eq!(test.plugin.troubles(), Troubles { faults: 1, denials: 1 });
-        test.end().await;
+        // What is a fault of the host is none of the plugin.
+        for (kind, faults) in [(FaultKind::HostBusy, 0), (FaultKind::Trap, 1)] {
+            let test = TestPlugin::new().await;
+            let described = json!({"watches": [{"version": "v1", "kind": "ConfigMap"}]});
+            let (component, _calls) = FakeComponent::new("sha256:a", World::Reconciler, described);
+            let component = component.script(move |call: GuestCall| async move {
+                match &*call.keys[0] {
+                    "a/faults" => Err(fault(kind)),
+                    _ => done(&call),
+                }
+            });
+            test.run(component).await;
+            test.server.create("a/fine", json!({}));
+            test.server.create("a/faults", json!({}));
+            settle().await;
+            assert_eq!(test.plugin.metrics().faults(kind), 1, "it was called");
+            assert_eq!(test.plugin.troubles(), Troubles { faults, denials: 0 });
+            test.plugin.denials().record(Denied::Http, "no");
+            assert_eq!(test.plugin.troubles(), Troubles { faults, denials: 1 });
+            test.end().await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -326,6 +326,18 @@ async fn the_key_that_tries_the_plugin_is_one_that_did_not_fault_if_there_is_one
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_finds_no_room_waits_and_does_not_send_all_keys_into_their_backoff() {
+    let test = TestPlugin::new().await;
+    let (component, _calls) = FakeComponent::reconciler();
+    test.run(component.refuse(1000, fault(FaultKind::HostBusy))).await;
+    add_many(&test, 100);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let tries = test.plugin.metrics().faults(FaultKind::HostBusy);
+    assert!((2..=11).contains(&tries), "{tries}");
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_that_the_host_could_not_answer_is_blamed_on_nobody_and_tried_again_within_30_seconds() {
     for kind in [FaultKind::Waiting, FaultKind::HostBusy] {
         let test = TestPlugin::new().await;
