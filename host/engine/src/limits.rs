@@ -73,7 +73,7 @@ impl ResourceLimiter for StoreLimiter {
         max: Option<usize>,
     ) -> wasmtime::Result<bool> {
         if max.is_some_and(|max| desired > max) {
-            // The memory itself has this maximum: it does not grow, and the guest is told so.
+            // The memory's own declared maximum: `memory.grow` answers -1, and nothing is reserved.
             return Ok(false);
         }
         let growth = desired.saturating_sub(current);

@@ -177,12 +177,14 @@ impl Side {
     /// Makes a definition, and waits until its objects are served.
     pub(crate) async fn define(&self, definition: &Value, served: &str) -> Result<()> {
         self.make(DEFINITIONS, definition).await?;
-        let began = tokio::time::Instant::now();
-        while self.get(served).await?.code != 200 {
-            anyhow::ensure!(began.elapsed() < pilothouse_testkit::poll::SOON, "{served} is not served");
-            tokio::task::yield_now().await;
-        }
-        Ok(())
+        let is_served = async {
+            while self.get(served).await?.code != 200 {
+                tokio::task::yield_now().await;
+            }
+            anyhow::Ok(())
+        };
+        let waited = tokio::time::timeout(pilothouse_testkit::poll::SOON, is_served).await;
+        waited.with_context(|| format!("{served} is not served"))?
     }
 }
 

@@ -78,12 +78,6 @@ impl Visibility {
             .then(|| scopes.flat_map(|(place, names)| names.iter().map(move |name| (place, name))))
     }
 
-    /// Whether another one has the same rules.
-    #[must_use]
-    pub fn sees_the_same_as(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-
     /// Whether no object is visible.
     #[must_use]
     pub fn sees_nothing(&self) -> bool {

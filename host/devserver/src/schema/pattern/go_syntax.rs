@@ -1,8 +1,8 @@
 //! From Go's syntax of regular expressions to that of `regex-syntax`.
 //!
-//! They differ in little: what `\d`, `\w`, `\s` and `\b` mean (ASCII in Go), what stands for itself (`{` without a number
-//! behind it, `[` and `&&` in a class), quotes (`\Q…\E`), octal numbers, and repetitions of repetitions. Everything else is
-//! copied, and what is wrong with it is found by the parser behind.
+//! The two syntaxes differ in the meaning of `\d`, `\w`, `\s` and `\b` (ASCII in Go), in literal characters (`{` without a
+//! number after it, `[` and `&&` in a class), quotes (`\Q…\E`), octal numbers, and repetitions of repetitions. All other
+//! text is copied, and the parser of regex-syntax reports its errors.
 
 use regex_syntax::is_meta_character;
 
@@ -123,7 +123,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// What stands behind a backslash, outside of a class.
+    /// Translates an escape sequence outside of a class.
     fn escape(&mut self) -> Result<(), String> {
         let before = self.rest;
         let letter = self.next().ok_or("trailing backslash at end of expression")?;
@@ -156,7 +156,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// The letter that is meant by what stands behind a backslash.
+    /// The character that an escape sequence stands for.
     fn escaped(&mut self) -> Result<char, String> {
         let whole = self.rest;
         let fault = |rest: &str| {

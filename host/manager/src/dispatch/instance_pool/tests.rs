@@ -242,7 +242,7 @@ async fn an_idle_plugin_with_handlers_and_one_of_a_standby_have_no_task() {
     let test = TestPlugin::new().await;
     let (component, mut calls) = handler();
     test.run(component).await;
-    // The guest is told that the first list is over.
+    // `on-synced` is called after the first list.
     settle().await;
     assert!(test.plugin.tasks().is_empty());
     for n in 0..3 {

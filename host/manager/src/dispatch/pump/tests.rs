@@ -152,9 +152,9 @@ async fn an_event_whose_call_faults_is_delivered_again_by_the_generation_that_re
     test.end().await;
 }
 
-/// Runs a bad version after a good one, which faults when it is told this; `events` happen, and then a third version takes over.
-/// What that is told.
-async fn told_to_the_next_version(
+/// Runs a good version, then one that faults on the event `bad`; `events` happen, and a third version takes over. Returns the
+/// calls of the third version.
+async fn delivered_to_the_next_version(
     more: Value,
     bad: &'static str,
     events: impl Fn(&TestPlugin),
@@ -164,8 +164,8 @@ async fn told_to_the_next_version(
     test.run_with(handler("sha256:good", more.clone()).0, keep.clone()).await;
     let (faulty, mut calls) = handler("sha256:bad", more.clone());
     let faulty = faulty.script(move |call| async move {
-        let mut told = call.reasons.iter().zip(&call.keys);
-        if told.any(|(what, key)| format!("{} {key}", what.join("+")) == bad) {
+        let mut delivered = call.reasons.iter().zip(&call.keys);
+        if delivered.any(|(what, key)| format!("{} {key}", what.join("+")) == bad) {
             Err(fault(FaultKind::Trap))
         } else {
             done(&call)
@@ -186,13 +186,13 @@ async fn after_faults_no_older_event_of_an_object_comes_after_a_newer_one() {
     let update = |test: &TestPlugin| test.server.update("ns/a", json!({"data": {"x": "2"}}));
     let every = json!({"delivery": "every"});
     // The bad version faulted at the addition, and the update waits behind it: both are told in their order.
-    let events = told_to_the_next_version(every.clone(), "added ns/a", |test| {
+    let events = delivered_to_the_next_version(every.clone(), "added ns/a", |test| {
         test.server.create("ns/a", json!({}));
         update(test);
     });
     assert_eq!(events.await, ["added ns/a", "updated ns/a"]);
     // An object that came and went does so again.
-    let events = told_to_the_next_version(every, "added ns/a", |test| {
+    let events = delivered_to_the_next_version(every, "added ns/a", |test| {
         test.server.create("ns/b", json!({}));
         test.server.create("ns/a", json!({}));
         test.server.delete("ns/a");
